@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products with fused epilogues: linear layers.
+//
+// Numeric contract: float32 products and sums; weights of F16/BF16 are widened exactly first. The
+// order of summation is fixed by the shapes alone: the work is cut into tiles at fixed places and
+// each tile is one single-threaded product, so results are the same bytes for any thread count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/buffer.h"
+#include "core/tensor_view.h"
+#include "core/threads.h"
+
+namespace npuseg::compute {
+
+enum class Activation : uint8_t {
+  kNone,
+  kRelu,
+  kGelu,       // exact: x/2 * (1 + erf(x/sqrt 2))
+  kQuickGelu,  // x * sigmoid(1.702 x)
+  kGeluTanh,
+  kSilu,
+};
+
+// What happens to a tile of x*W^T while it is still in cache: + bias, activation, + residual.
+struct Epilogue {
+  core::TensorView bias{};  // [N] any float dtype; empty: none
+  Activation activation = Activation::kNone;
+  core::ConstMatrixView residual{};  // [M, N], added after the activation; may alias `out`
+  // Row of `out` (and of residual) that row m of the product goes to; -1 drops the row. Null: m.
+  const int32_t* out_rows = nullptr;
+};
+
+// Everything a compute call needs besides its operands. budget may be null.
+struct Exec {
+  core::Call* call = nullptr;
+  core::MemoryBudgetPtr budget;
+};
+
+// out[m, :] = epilogue(x[m, :] * weight^T). x [M,K]; weight [N,K] (trailing dims of 1 or the
+// flattened dims behind the first count as K); out [M,N]. out must not alias x.
+core::Status linear(const Exec& exec, core::ConstMatrixView x, const core::TensorView& weight,
+                    core::MatrixView out, const Epilogue& epilogue = {});
+
+// The same with weight already float32, [N, K] rows of `weight`.
+core::Status linear(const Exec& exec, core::ConstMatrixView x, core::ConstMatrixView weight,
+                    core::MatrixView out, const Epilogue& epilogue = {});
+
+// C [M,N] = alpha * A op(B) + beta * C on the calling thread, dense row-major with row strides.
+// b_is_transposed: B is [N,K], else [K,N]. The building block of all of the above.
+void sgemm(size_t m, size_t n, size_t k, float alpha, const float* a, size_t a_stride,
+           const float* b, size_t b_stride, bool b_is_transposed, float beta, float* c,
+           size_t c_stride);
+
+// "oneDNN 2.6.3 (avx2)" or "Highway (AVX2)": for info and bug reports.
+const char* gemm_backend();
+
+}  // namespace npuseg::compute

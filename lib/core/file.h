@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files: mapped read-only, read whole with a size cap, and written beside-then-renamed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/status.h"
+
+namespace npuseg::core {
+
+// A whole regular file mapped read-only and private. The mapping outlives a rename or removal of
+// the file; a file that is shortened while mapped is the caller's fault (documented).
+class MappedFile {
+ public:
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept { swap(other); }
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    MappedFile gone(std::move(other));
+    swap(gone);
+    return *this;
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  static Result<MappedFile> open(const std::string& path);
+
+  [[nodiscard]] std::span<const unsigned char> bytes() const { return {data_, size_}; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  void swap(MappedFile& other) noexcept;
+  const unsigned char* data_ = nullptr;
+  size_t size_ = 0;
+  std::string path_;
+};
+
+// Reads a regular file of at most max_bytes.
+Result<std::string> read_file(const std::string& path, size_t max_bytes);
+
+// Writes `path` by a temporary file in the same folder and a rename: either the complete new file
+// is there or the old state. ENOSPC and the like are IO errors.
+Status write_file_atomically(const std::string& path, std::span<const unsigned char> bytes);
+
+bool file_exists(const std::string& path);
+bool is_directory(const std::string& path);
+std::string join_path(const std::string& folder, const std::string& name);
+// "No such file or directory" for errno values, thread-safe.
+std::string errno_text(int error);
+
+}  // namespace npuseg::core
