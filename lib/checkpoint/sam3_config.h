@@ -4,14 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-namespace npuseg::sam3 {
+#include "core/status.h"
+
+namespace npuseg::checkpoint {
 
 enum class HiddenAct : uint8_t { kRelu, kGelu, kQuickGelu, kGeluTanh, kSilu };
 
 // Defaults are those of the reference's config classes, which are the released model's values.
-struct Config {
+struct Sam3Config {
   struct Vit {
     size_t hidden_size = 1024;
     size_t intermediate_size = 4736;
@@ -64,4 +67,25 @@ struct Config {
   [[nodiscard]] size_t mask_side() const { return level_side(0); }
 };
 
-}  // namespace npuseg::sam3
+// Image processor settings (processor_config.json, or preprocessor_config.json).
+struct Sam3ProcessorConfig {
+  size_t width = 1008;
+  size_t height = 1008;
+  double rescale_factor = 1.0 / 255.0;
+  float mean[3] = {0.5f, 0.5f, 0.5f};
+  float std[3] = {0.5f, 0.5f, 0.5f};
+};
+
+// Reads config.json in both legal shapes (spec 2.1), applies class defaults for missing keys,
+// checks everything of spec 2.7. Messages name file, key, value and bound.
+core::Result<Sam3Config> read_sam3_config(const std::string& directory);
+// Both files missing: the defaults with size = image_size. Unsupported switches (do_resize false,
+// resample other than 2 ...) and a size that differs from image_size are refused.
+core::Result<Sam3ProcessorConfig> read_sam3_processor_config(const std::string& directory,
+                                                             size_t image_size);
+
+// What the directory holds, from config.json alone.
+enum class ModelKind : uint8_t { kSam3, kEmbeddingGemma2 };
+core::Result<ModelKind> probe_model_kind(const std::string& directory);
+
+}  // namespace npuseg::checkpoint
