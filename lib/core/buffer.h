@@ -59,7 +59,9 @@ class Buffer {
   [[nodiscard]] float* floats() { return static_cast<float*>(data_); }
   [[nodiscard]] const float* floats() const { return static_cast<const float*>(data_); }
   [[nodiscard]] unsigned char* data() { return static_cast<unsigned char*>(data_); }
-  [[nodiscard]] const unsigned char* data() const { return static_cast<const unsigned char*>(data_); }
+  [[nodiscard]] const unsigned char* data() const {
+    return static_cast<const unsigned char*>(data_);
+  }
 
  private:
   void swap(Buffer& other) noexcept;

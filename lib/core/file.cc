@@ -34,12 +34,12 @@ class Descriptor {
 
 Status io_error(const char* doing, const std::string& path, int error) {
   const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo;
-  const char* remedy = error == EACCES ? "; check the permissions"
+  const char* remedy = error == EACCES           ? "; check the permissions"
                        : code == Code::kNotFound ? "; check the path"
-                       : error == ENOSPC ? "; free some space" : "";
-  return Status(code,
-                format("%s: %s: %s%s", doing, path.c_str(), errno_text(error).c_str(), remedy),
-                error);
+                       : error == ENOSPC         ? "; free some space"
+                                                 : "";
+  return Status(
+      code, format("%s: %s: %s%s", doing, path.c_str(), errno_text(error).c_str(), remedy), error);
 }
 
 Result<int> open_regular(const std::string& path, size_t* size) {
@@ -100,9 +100,10 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   NPUSEG_ASSIGN_OR_RETURN(const int fd, open_regular(path, &size));
   const Descriptor file(fd);
   if (size > max_bytes) {
-    return Status(Code::kLimitExceeded,
-                  format("cannot read: %s: %zu bytes, at most %zu are accepted; is this the right file?",
-                         path.c_str(), size, max_bytes));
+    return Status(
+        Code::kLimitExceeded,
+        format("cannot read: %s: %zu bytes, at most %zu are accepted; is this the right file?",
+               path.c_str(), size, max_bytes));
   }
   std::string text(size, '\0');
   size_t done = 0;

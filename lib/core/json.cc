@@ -90,21 +90,30 @@ size_t JsonValue::size() const {
 const char* JsonValue::type_name() const {
   if (!exists_) return "absent";
   switch (load<dom::element>(element_).type()) {
-    case dom::element_type::ARRAY: return "array";
-    case dom::element_type::OBJECT: return "object";
+    case dom::element_type::ARRAY:
+      return "array";
+    case dom::element_type::OBJECT:
+      return "object";
     case dom::element_type::INT64:
-    case dom::element_type::UINT64: return "integer";
-    case dom::element_type::DOUBLE: return "number";
-    case dom::element_type::STRING: return "string";
-    case dom::element_type::BOOL: return "boolean";
-    case dom::element_type::NULL_VALUE: return "null";
-    default: return "number";
+    case dom::element_type::UINT64:
+      return "integer";
+    case dom::element_type::DOUBLE:
+      return "number";
+    case dom::element_type::STRING:
+      return "string";
+    case dom::element_type::BOOL:
+      return "boolean";
+    case dom::element_type::NULL_VALUE:
+      return "null";
+    default:
+      return "number";
   }
 }
 
 JsonArrayIterator::JsonArrayIterator(const JsonValue& array) {
   dom::array elements;
-  if (!array.exists_ || load<dom::element>(array.element_).get_array().get(elements) != simdjson::SUCCESS) {
+  if (!array.exists_ ||
+      load<dom::element>(array.element_).get_array().get(elements) != simdjson::SUCCESS) {
     return;
   }
   store(at_, elements.begin());
@@ -164,17 +173,19 @@ Result<JsonDocument> JsonDocument::parse(std::string_view text, const std::strin
       document.parsed_->parser.allocate(std::max<size_t>(text.size(), 32), max_depth);
   if (error == simdjson::SUCCESS) {
     // realloc_if_needed copies the text into padded memory, so any string_view will do.
-    error = document.parsed_->parser.parse(text.data(), text.size(), true).get(document.parsed_->root);
+    error =
+        document.parsed_->parser.parse(text.data(), text.size(), true).get(document.parsed_->root);
   }
   if (error == simdjson::MEMALLOC) {
     return Status(Code::kOutOfMemory, "cannot parse: " + where + ": out of memory");
   }
   if (error != simdjson::SUCCESS) {
-    const std::string hint = text.starts_with("version https://git-lfs")
-                                 ? "this is a git-lfs pointer; run 'git lfs pull' to get the real file"
-                                 : "the file is damaged or not JSON; get it again";
-    return Status(Code::kCorruptData, "cannot parse: " + where + ": " +
-                                          simdjson::error_message(error) + "; " + hint);
+    const std::string hint =
+        text.starts_with("version https://git-lfs")
+            ? "this is a git-lfs pointer; run 'git lfs pull' to get the real file"
+            : "the file is damaged or not JSON; get it again";
+    return Status(Code::kCorruptData,
+                  "cannot parse: " + where + ": " + simdjson::error_message(error) + "; " + hint);
   }
   return document;
 }

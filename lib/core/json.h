@@ -31,9 +31,9 @@ class JsonValue {
   [[nodiscard]] bool is_bool() const;
   // False when the value is of another type or out of range; *out is then unchanged.
   bool get(bool* out) const;
-  bool get(int64_t* out) const;   // integers only (1.0 is not one)
+  bool get(int64_t* out) const;  // integers only (1.0 is not one)
   bool get(uint64_t* out) const;
-  bool get(double* out) const;    // any number
+  bool get(double* out) const;            // any number
   bool get(std::string_view* out) const;  // valid while the document lives
   // Absent value when not an object or without that key. Linear in the object's size.
   [[nodiscard]] JsonValue operator[](std::string_view key) const;

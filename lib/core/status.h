@@ -36,7 +36,8 @@ enum class Code : int32_t {
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
-std::string format(const char* fmt, ...);
+std::string
+format(const char* fmt, ...);
 
 class [[nodiscard]] Status {
  public:
@@ -67,7 +68,7 @@ inline Status ok_status() { return {}; }
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (status_.ok()) status_ = Status(Code::kInternal, "a result without a value");
   }
@@ -96,7 +97,7 @@ class [[nodiscard]] Result {
   } while (false)
 
 // NPUSEG_ASSIGN_OR_RETURN(auto x, make_x());
-#define NPUSEG_ASSIGN_OR_RETURN(lhs, expr)                              \
+#define NPUSEG_ASSIGN_OR_RETURN(lhs, expr) \
   NPUSEG_ASSIGN_OR_RETURN_INNER(NPUSEG_CONCAT(npuseg_result_, __LINE__), lhs, expr)
 #define NPUSEG_ASSIGN_OR_RETURN_INNER(result, lhs, expr) \
   auto result = (expr);                                  \

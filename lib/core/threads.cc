@@ -138,8 +138,8 @@ Status run_loop(Call& call, size_t count, LoopBody body, void* context) {
       call.fail_from_worker(Status(Code::kInternal, "unexpected exception in a worker thread"));
     }
   };
-  const int threads =
-      static_cast<int>(std::min<size_t>(static_cast<size_t>(call.threads()), std::max<size_t>(count, 1)));
+  const int threads = static_cast<int>(
+      std::min<size_t>(static_cast<size_t>(call.threads()), std::max<size_t>(count, 1)));
 #ifdef _OPENMP
   if (threads > 1 && !omp_in_parallel() && pool_is_ours()) {
 #pragma omp parallel num_threads(threads)

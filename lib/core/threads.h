@@ -31,10 +31,10 @@ class Call {
   using ProgressFn = int32_t (*)(void* user, uint32_t stage, uint64_t done, uint64_t total);
 
   struct Options {
-    int threads = 0;            // 0: usable_threads()
+    int threads = 0;  // 0: usable_threads()
     ProgressFn progress = nullptr;
     void* user = nullptr;
-    int64_t deadline_ns = 0;    // from now; 0: none
+    int64_t deadline_ns = 0;  // from now; 0: none
   };
 
   Call() : Call(Options{}) {}

@@ -64,9 +64,9 @@ class Model {
   [[nodiscard]] const checkpoint::Sam3ProcessorConfig& processor() const { return processor_; }
   [[nodiscard]] const Weights& weights() const { return *weights_; }
   [[nodiscard]] const Constants& constants() const { return *constants_; }
-  [[nodiscard]] size_t parameters() const { return parameters_; }    // used ones
+  [[nodiscard]] size_t parameters() const { return parameters_; }      // used ones
   [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as stored, used ones
-  [[nodiscard]] const char* dtype() const { return dtype_; }          // "F32", "BF16", "mixed" ...
+  [[nodiscard]] const char* dtype() const { return dtype_; }           // "F32", "BF16", "mixed" ...
   [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
 
  private:
@@ -103,27 +103,28 @@ struct ExemplarBox {
 };
 
 struct DetectOptions {
-  float threshold = 0.5f;    // instances with score > threshold
-  bool all_masks = false;    // mask logits of every query, not of the kept ones only
-  bool semantic = false;     // semantic map wanted
+  float threshold = 0.5f;  // instances with score > threshold
+  bool all_masks = false;  // mask logits of every query, not of the kept ones only
+  bool semantic = false;   // semantic map wanted
 };
 
 // Raw answer of one prompt on one picture.
 struct Detection {
   float presence_logit = 0;
-  std::vector<float> logits;    // [Q]
-  std::vector<float> scores;    // [Q] sigmoid(logit) * sigmoid(presence)
-  std::vector<float> boxes;     // [Q,4] normalised xyxy, unclamped
-  std::vector<uint32_t> kept;   // queries with score > threshold, descending score, ties by query
-  std::vector<uint32_t> masked; // query of each row of masks: kept in this order, or all in order
-  core::Matrix masks;           // [masked.size(), side*side] logits; empty when none
-  core::Matrix semantic;        // [1, side*side] logits; empty unless asked
+  std::vector<float> logits;     // [Q]
+  std::vector<float> scores;     // [Q] sigmoid(logit) * sigmoid(presence)
+  std::vector<float> boxes;      // [Q,4] normalised xyxy, unclamped
+  std::vector<uint32_t> kept;    // queries with score > threshold, descending score, ties by query
+  std::vector<uint32_t> masked;  // query of each row of masks: kept in this order, or all in order
+  core::Matrix masks;            // [masked.size(), side*side] logits; empty when none
+  core::Matrix semantic;         // [1, side*side] logits; empty unless asked
   size_t side = 0;
   [[nodiscard]] size_t bytes() const;
 };
 
 // pixels: normalised planar float [3, S, S]. StageTimes may be null in all of these.
-core::Result<std::shared_ptr<const ImageFeatures>> encode_image(const Model& model, core::Call& call,
+core::Result<std::shared_ptr<const ImageFeatures>> encode_image(const Model& model,
+                                                                core::Call& call,
                                                                 const float* pixels,
                                                                 StageTimes* times);
 // ids: BOS ... EOS without padding, 1 .. config().text.positions of them, each < vocab_size.
