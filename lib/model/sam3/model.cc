@@ -52,6 +52,24 @@ Status scan_weights(const Weights& weights, const std::string& directory, core::
   return {};
 }
 
+// What the formulas of this file's stages take for granted, beyond what the config reader checks.
+Status check_supported(const Sam3Config& config, const std::string& directory) {
+  if (config.vit.channels != 3) {
+    return Status(Code::kUnsupported,
+                  core::format("cannot use model: %s: config.json: num_channels is %zu; pictures "
+                               "have 3 channels",
+                               directory.c_str(), config.vit.channels));
+  }
+  if (config.detr_encoder.layers == 0 || config.detr_decoder.layers == 0 || config.queries == 0) {
+    return Status(
+        Code::kUnsupported,
+        core::format("cannot use model: %s: config.json: DETR encoder and decoder need at "
+                     "least one layer and one query",
+                     directory.c_str()));
+  }
+  return {};
+}
+
 }  // namespace
 
 Model::Model() = default;
@@ -63,6 +81,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& directory,
   std::shared_ptr<Model> model(new Model);
   model->budget_ = options.budget;
   NPUSEG_ASSIGN_OR_RETURN(model->config_, checkpoint::read_sam3_config(directory));
+  NPUSEG_RETURN_IF_ERROR(check_supported(model->config_, directory));
   NPUSEG_ASSIGN_OR_RETURN(model->processor_, checkpoint::read_sam3_processor_config(
                                                  directory, model->config_.vit.image_size));
   NPUSEG_ASSIGN_OR_RETURN(model->files_, checkpoint::Checkpoint::open(directory));
