@@ -12,7 +12,7 @@
 namespace npuseg::image {
 
 // Orientation in a TIFF block ("II*\0..." or "MM\0*..."); 0 when there is no such tag or the block
-// is damaged.
+// is damaged; a stored 0 counts as 1 (upright).
 uint32_t orientation_of_tiff(std::span<const uint8_t> tiff);
 
 // tiff:Orientation in an XMP packet; 0 when absent.

@@ -34,10 +34,8 @@ core::Result<Rle> rle_from_string(std::string_view text, uint32_t height, uint32
 core::Result<Rle> rle_from_counts(std::vector<uint32_t> counts, uint32_t height, uint32_t width);
 
 uint64_t rle_area(const Rle& rle);
-// x, y, width, height as pycocotools' toBbox; zeros for an empty mask.
-std::array<double, 4> rle_bbox(const Rle& rle);
-// Tight box of the set pixels (rle_bbox is coarser where a run crosses a column border).
-std::array<uint32_t, 4> rle_tight_box(const Rle& rle);
+// x, y, width, height of the set pixels, as pycocotools' toBbox; zeros for an empty mask.
+std::array<uint32_t, 4> rle_bbox(const Rle& rle);
 // The part of the mask inside a box that lies within it.
 core::Result<Rle> rle_crop(const Rle& rle, uint32_t x, uint32_t y, uint32_t width, uint32_t height);
 

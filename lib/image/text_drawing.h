@@ -9,7 +9,7 @@
 
 namespace npuseg::image {
 
-// Width in pixels of one line of UTF-8 text whose capital letters are about 0.7*height tall.
+// Width in pixels of one line of UTF-8 text whose capital letters are 0.6*height tall.
 // Characters outside printable ASCII are drawn as a hollow box.
 uint32_t text_width(std::string_view text, uint32_t height);
 
