@@ -19,13 +19,14 @@ core::Status conv_transpose2x2(const Exec& exec, core::ConstMatrixView input, si
                                size_t width, const core::TensorView& weight,
                                core::MatrixView output, const Epilogue& epilogue = {});
 
-// out[y, x, :] = upsampled low[y * low_h / high_h, x * low_w / high_w, :] + high[y, x, :] (nearest).
+// out[y, x, :] = upsampled low[y * low_h / high_h, x * low_w / high_w, :] + high[y, x, :]
+// (nearest).
 core::Status upsample_add(const Exec& exec, core::ConstMatrixView low, size_t low_height,
-                          size_t low_width, core::ConstMatrixView high, size_t height,
-                          size_t width, core::MatrixView out);
+                          size_t low_width, core::ConstMatrixView high, size_t height, size_t width,
+                          core::MatrixView out);
 
 // 2x2 maximum, stride 2 (odd last row and column dropped).
-core::Status max_pool2x2(const Exec& exec, core::ConstMatrixView input, size_t height,
-                         size_t width, core::MatrixView output);
+core::Status max_pool2x2(const Exec& exec, core::ConstMatrixView input, size_t height, size_t width,
+                         core::MatrixView output);
 
 }  // namespace npuseg::compute

@@ -32,7 +32,8 @@ size_t find_non_finite(const core::TensorView& tensor, size_t first, size_t coun
 
 // "AVX2", "SSE4", ...: what Highway dispatches to.
 const char* simd_target();
-// Applies NPUSEG_MAX_ISA to Highway and oneDNN once, before their first use. Idempotent, any thread.
+// Applies NPUSEG_MAX_ISA to Highway and oneDNN once, before their first use. Idempotent, any
+// thread.
 void apply_isa_limit();
 
 }  // namespace npuseg::compute

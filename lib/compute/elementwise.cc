@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/elementwise.h"
+
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "compute/gemm_backend.h"
+#include "compute/simd_kernels.h"
+#include "core/env.h"
+
+namespace npuseg::compute {
+
+using core::ConstMatrixView;
+using core::DType;
+using core::MatrixView;
+using core::Status;
+using core::TensorView;
+
+namespace {
+// Rows of a band that one worker takes: small enough to be stopped soon, large enough to pay.
+constexpr size_t kBandValues = size_t{1} << 16;
+
+size_t band_rows(size_t rows, size_t cols) {
+  return std::clamp<size_t>(kBandValues / std::max<size_t>(cols, 1), 1, std::max<size_t>(rows, 1));
+}
+
+const unsigned char* bytes_at(const TensorView& tensor, size_t element) {
+  return static_cast<const unsigned char*>(tensor.data) + element * core::dtype_bytes(tensor.dtype);
+}
+}  // namespace
+
+Status add(const Exec& exec, ConstMatrixView a, ConstMatrixView b, MatrixView out) {
+  const size_t band = band_rows(a.rows, a.cols);
+  return core::parallel_for(*exec.call, (a.rows + band - 1) / band, [&](size_t index, int) {
+    for (size_t r = index * band; r < std::min(a.rows, (index + 1) * band); ++r) {
+      add_rows(a.row(r), b.row(r), out.row(r), a.cols);
+    }
+  });
+}
+
+Status rope_interleaved(const Exec& exec, MatrixView x, size_t heads, size_t head_dim,
+                        const float* cosine, const float* sine, size_t table_rows) {
+  const size_t pairs = head_dim / 2;
+  const size_t band = band_rows(x.rows, heads * head_dim);
+  return core::parallel_for(*exec.call, (x.rows + band - 1) / band, [&](size_t index, int) {
+    for (size_t r = index * band; r < std::min(x.rows, (index + 1) * band); ++r) {
+      const size_t at = (r % table_rows) * pairs;
+      for (size_t h = 0; h < heads; ++h) {
+        rope_row(x.row(r) + h * head_dim, cosine + at, sine + at, pairs);
+      }
+    }
+  });
+}
+
+void apply_activation(Activation activation, float* values, size_t count) {
+  epilogue_row(values, nullptr, activation, nullptr, values, count);
+}
+
+void sigmoid(const float* in, float* out, size_t count) { sigmoid_row(in, out, count); }
+
+void widen(const TensorView& tensor, size_t first, size_t count, float* out) {
+  const unsigned char* from = bytes_at(tensor, first);
+  switch (tensor.dtype) {
+    case DType::kF32:
+      std::memcpy(out, from, count * sizeof(float));
+      return;
+    case DType::kBF16:
+      widen_bf16(from, out, count);
+      return;
+    case DType::kF16:
+      widen_f16(from, out, count);
+      return;
+    case DType::kF64:
+      for (size_t i = 0; i < count; ++i) {
+        double value;
+        std::memcpy(&value, from + i * sizeof value, sizeof value);
+        out[i] = static_cast<float>(value);
+      }
+      return;
+    case DType::kI64:
+    case DType::kI32:
+    case DType::kU8:
+    case DType::kOther:
+      std::fill_n(out, count, 0.0f);
+      return;
+  }
+}
+
+size_t find_non_finite(const TensorView& tensor) {
+  return find_non_finite(tensor, 0, tensor.shape.elements());
+}
+
+size_t find_non_finite(const TensorView& tensor, size_t first, size_t count) {
+  const unsigned char* from = bytes_at(tensor, first);
+  switch (tensor.dtype) {
+    case DType::kF32:
+      return first + find_non_finite_f32(from, count);
+    case DType::kBF16:
+      return first + find_non_finite_16(from, 0x7F80, count);
+    case DType::kF16:
+      return first + find_non_finite_16(from, 0x7C00, count);
+    case DType::kF64:
+      for (size_t i = 0; i < count; ++i) {
+        double value;
+        std::memcpy(&value, from + i * sizeof value, sizeof value);
+        // Also what float32 cannot hold.
+        if (!std::isfinite(static_cast<float>(value))) return first + i;
+      }
+      return first + count;
+    case DType::kI64:
+    case DType::kI32:
+    case DType::kU8:
+    case DType::kOther:
+      return first + count;
+  }
+  return first + count;
+}
+
+const char* simd_target() { return simd_kernel_target(); }
+
+void apply_isa_limit() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const std::string limit = core::env_max_isa();
+    if (limit.empty()) return;
+    // Highway's targets are bits, better ones lower; disable everything above the limit.
+    if (limit == "scalar" || limit == "sse4") {
+      hwy::DisableTargets(HWY_AVX3_DL | HWY_AVX3 | HWY_AVX2);
+    } else if (limit == "avx2") {
+      hwy::DisableTargets(HWY_AVX3_DL | HWY_AVX3);
+    }
+    limit_gemm_isa(limit);
+  });
+}
+
+}  // namespace npuseg::compute
