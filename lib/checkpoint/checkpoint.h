@@ -32,7 +32,9 @@ class Checkpoint {
 
   // Names as stored. Null when absent.
   [[nodiscard]] const TensorEntry* find(std::string_view name) const;
-  [[nodiscard]] const std::map<std::string, TensorEntry, std::less<>>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::map<std::string, TensorEntry, std::less<>>& tensors() const {
+    return tensors_;
+  }
   // Paths of the files, in the order of first use.
   [[nodiscard]] std::vector<std::string> files() const;
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/status.h"
@@ -24,7 +25,8 @@ struct Sam3Config {
     size_t image_size = 1008;
     size_t patch_size = 14;
     size_t window_size = 24;
-    size_t position_rows = 24;  // rows (= columns) of the position table, pretrain_image_size / patch_size
+    size_t position_rows =
+        24;  // rows (= columns) of the position table, pretrain_image_size / patch_size
     std::vector<size_t> global_layers{7, 15, 23, 31};
     double rope_theta = 10000.0;
     float layer_norm_eps = 1e-6f;
@@ -79,6 +81,8 @@ struct Sam3ProcessorConfig {
 // Reads config.json in both legal shapes (spec 2.1), applies class defaults for missing keys,
 // checks everything of spec 2.7. Messages name file, key, value and bound.
 core::Result<Sam3Config> read_sam3_config(const std::string& directory);
+// The same from text in memory; `where` names it in messages.
+core::Result<Sam3Config> parse_sam3_config(std::string_view json, const std::string& where);
 // Both files missing: the defaults with size = image_size. Unsupported switches (do_resize false,
 // resample other than 2 ...) and a size that differs from image_size are refused.
 core::Result<Sam3ProcessorConfig> read_sam3_processor_config(const std::string& directory,
