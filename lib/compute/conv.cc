@@ -20,23 +20,20 @@ namespace {
 
 constexpr size_t kBandPixels = 600;
 
-// [out, in, 3, 3] -> three matrices [out, 3 * in], one a kernel row, columns ordered (column,
-// channel): the order in which three neighbouring pixels lie in a channels-last row.
+// [out, in, 3, 3] -> nine matrices [out, in], one a kernel tap.
 core::Result<Matrix> pack_3x3(const Exec& exec, const TensorView& weight) {
   const size_t outs = weight.shape[0];
   const size_t ins = weight.shape[1];
   NPUSEG_ASSIGN_OR_RETURN(Matrix packed,
-                          Matrix::make(exec.budget, 3 * outs, 3 * ins, "convolution weights"));
+                          Matrix::make(exec.budget, 9 * outs, ins, "convolution weights"));
   std::vector<std::vector<float>> scratch(static_cast<size_t>(exec.call->threads()));
   NPUSEG_RETURN_IF_ERROR(core::parallel_for(*exec.call, outs, [&](size_t o, int slot) {
     std::vector<float>& stored = scratch[static_cast<size_t>(slot)];
     stored.resize(ins * 9);
     widen(weight, o * ins * 9, ins * 9, stored.data());
-    for (size_t ky = 0; ky < 3; ++ky) {
-      float* row = packed.view().row(ky * outs + o);
-      for (size_t kx = 0; kx < 3; ++kx) {
-        for (size_t c = 0; c < ins; ++c) row[kx * ins + c] = stored[c * 9 + ky * 3 + kx];
-      }
+    for (size_t tap = 0; tap < 9; ++tap) {
+      float* row = packed.view().row(tap * outs + o);
+      for (size_t c = 0; c < ins; ++c) row[c] = stored[c * 9 + tap];
     }
   }));
   return packed;
@@ -77,12 +74,12 @@ Status conv3x3(const Exec& exec, ConstMatrixView input, size_t height, size_t wi
         std::memcpy(to + x * ins, input.row((first + y - 1) * width + x), ins * sizeof(float));
       }
     }
-    // Every framed pixel with its two right neighbours is one row of 3 * ins floats: rows overlap,
-    // their stride is one pixel. The last two pixels of a framed row give junk that is not copied.
+    // One product a kernel tap, over all framed pixels of the band at once: the tap only moves the
+    // first pixel. The last two pixels of a framed row give junk that is not copied.
     const size_t pixels = rows * framed - 2;
-    for (size_t ky = 0; ky < 3; ++ky) {
-      sgemm(pixels, outs, 3 * ins, 1.0f, own.band.data() + ky * framed * ins, ins,
-            packed.view().row(ky * outs), 3 * ins, true, ky == 0 ? 0.0f : 1.0f, own.product.data(),
+    for (size_t tap = 0; tap < 9; ++tap) {
+      sgemm(pixels, outs, ins, 1.0f, own.band.data() + ((tap / 3) * framed + tap % 3) * ins, ins,
+            packed.view().row(tap * outs), ins, true, tap == 0 ? 0.0f : 1.0f, own.product.data(),
             outs);
     }
     for (size_t y = 0; y < rows; ++y) {
