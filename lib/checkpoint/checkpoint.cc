@@ -2,6 +2,8 @@
 #include "checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/safetensors.h"
@@ -22,14 +24,23 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 // What people have instead of safetensors, and what to do then.
 Status no_tensors(const std::string& directory) {
-  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "sam3.pt",
-                           "model.pt", "model.pth", "model.ckpt"}) {
-    if (core::file_exists(core::join_path(directory, name))) {
-      return Status(Code::kUnsupported,
-                    "cannot open model: " + directory + ": holds " + name +
-                        ", which is a Python pickle and is not read; use the model's safetensors "
-                        "files, or load it in Python and call save_pretrained()");
+  std::string other;  // the first by name, so that the message does not depend on the file system
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string extension = at->path().extension().string();
+    const std::string name = at->path().filename().string();
+    for (const char* known : {".bin", ".pt", ".pth", ".ckpt", ".gguf"}) {
+      if (extension == known && (other.empty() || name < other)) other = name;
     }
+  }
+  if (!other.empty()) {
+    const bool pickle = !other.ends_with(".gguf");
+    return Status(Code::kUnsupported,
+                  "cannot open model: " + directory + ": holds " + other + ", which is a " +
+                      (pickle ? "Python pickle" : "GGUF file") +
+                      " and is not read; use the model's safetensors files, or load it in Python "
+                      "with transformers and call save_pretrained()");
   }
   return Status(Code::kNotFound, "cannot open model: " + directory + ": has neither " + kSingle +
                                      " nor " + kIndex +
