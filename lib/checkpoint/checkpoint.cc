@@ -30,6 +30,8 @@ Status no_tensors(const std::string& directory) {
        at.increment(error)) {
     const std::string extension = at->path().extension().string();
     const std::string name = at->path().filename().string();
+    // Other .bin files are no weights (an NPU bundle has tensors.bin).
+    if (extension == ".bin" && !name.starts_with("pytorch_model")) continue;
     for (const char* known : {".bin", ".pt", ".pth", ".ckpt", ".gguf"}) {
       if (extension == known && (other.empty() || name < other)) other = name;
     }
