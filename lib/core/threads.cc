@@ -84,10 +84,12 @@ void Call::begin_stage(uint32_t stage, uint64_t total) {
 }
 
 void Call::poll() {
+  if (std::this_thread::get_id() != owner_) return;
   if (std::chrono::steady_clock::now() >= next_poll_) poll_now();
 }
 
 void Call::poll_now() {
+  if (std::this_thread::get_id() != owner_) return;
   if (stopped()) return;
   const auto now = std::chrono::steady_clock::now();
   next_poll_ = now + kPollEvery;

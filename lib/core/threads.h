@@ -13,6 +13,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -52,8 +53,8 @@ class Call {
   // True as soon as the call is to stop. Any thread, a relaxed load.
   [[nodiscard]] bool stopped() const { return stop_.load(std::memory_order_relaxed); }
 
-  // From the calling thread only: runs the progress callback (at most every few milliseconds)
-  // and looks at the deadline.
+  // Runs the progress callback (at most every few milliseconds) and looks at the deadline. Does
+  // nothing on other threads than the one that made the call.
   void poll();
   // poll() and, when stopped, CANCELLED or TIMEOUT.
   Status check();
@@ -65,6 +66,7 @@ class Call {
   void poll_now();
   void stop(Status why);
 
+  const std::thread::id owner_ = std::this_thread::get_id();
   int threads_ = 1;
   ProgressFn progress_ = nullptr;
   void* user_ = nullptr;

@@ -103,9 +103,10 @@ struct ExemplarBox {
 };
 
 struct DetectOptions {
-  float threshold = 0.5f;  // instances with score > threshold
-  bool all_masks = false;  // mask logits of every query, not of the kept ones only
-  bool semantic = false;   // semantic map wanted
+  float threshold = 0.5f;    // instances with score > threshold
+  size_t max_instances = 0;  // best ones kept; 0: all
+  bool all_masks = false;    // mask logits of every query, not of the kept ones only
+  bool semantic = false;     // semantic map wanted
 };
 
 // Raw answer of one prompt on one picture.

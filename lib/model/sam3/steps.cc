@@ -60,15 +60,18 @@ Result<Matrix> join_prompt(const Exec& exec, const Matrix& text, const Matrix& g
   return prompt;
 }
 
-void score_queries(float threshold, float presence, Detection* out) {
+void score_queries(const DetectOptions& options, float presence, Detection* out) {
   out->scores.resize(out->logits.size());
   compute::sigmoid(out->logits.data(), out->scores.data(), out->logits.size());
   for (float& score : out->scores) score *= presence;
   for (uint32_t q = 0; q < out->scores.size(); ++q) {
-    if (out->scores[q] > threshold) out->kept.push_back(q);
+    if (out->scores[q] > options.threshold) out->kept.push_back(q);
   }
   std::stable_sort(out->kept.begin(), out->kept.end(),
                    [&](uint32_t a, uint32_t b) { return out->scores[a] > out->scores[b]; });
+  if (options.max_instances != 0 && out->kept.size() > options.max_instances) {
+    out->kept.resize(options.max_instances);
+  }
 }
 
 void corners_of(const std::vector<float>& references, std::vector<float>* boxes) {
@@ -153,7 +156,7 @@ Result<Detection> detect(const Model& model, core::Call& call, const ImageFeatur
   corners_of(decoded.references, &detection.boxes);
   float presence = 0.0f;
   compute::sigmoid(&decoded.presence_logit, &presence, 1);
-  score_queries(options.threshold, presence, &detection);
+  score_queries(options, presence, &detection);
 
   detection.masked = detection.kept;
   if (options.all_masks) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device.h"
+
+#include <glob.h>
+
+#include <algorithm>
+
+#include "core/threads.h"
+
+namespace npuseg::engine {
+
+using core::Code;
+using core::Result;
+using core::Status;
+
+namespace {
+
+constexpr const char* kNoBackEnd = "this version of npuseg has no NPU back end";
+
+bool has_accel_node() {
+  glob_t found{};
+  const bool any = ::glob("/dev/accel/accel*", 0, nullptr, &found) == 0 && found.gl_pathc != 0;
+  ::globfree(&found);
+  return any;
+}
+
+std::string npu_reason() {
+  return has_accel_node() ? std::string("an accelerator node is present, but ") + kNoBackEnd
+                          : "no NPU: no /dev/accel node";
+}
+
+// "xrt:12" -> true for "xrt"; the number must be a number.
+bool names_device(const std::string& name, const std::string& kind) {
+  if (name == kind) return true;
+  if (name.size() < kind.size() + 2 || name.compare(0, kind.size(), kind) != 0 ||
+      name[kind.size()] != ':') {
+    return false;
+  }
+  return std::all_of(name.begin() + static_cast<std::ptrdiff_t>(kind.size()) + 1, name.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> list_devices() {
+  const std::string remedy = "use the cpu device";
+  return {
+      {"cpu", core::format("this computer's processor, %d threads", core::usable_threads()), true,
+       "always usable", ""},
+      {"amdxdna:0", "AMD XDNA NPU through the amdxdna driver", false, npu_reason(), remedy},
+      {"xrt:0", "AMD XDNA NPU through XRT", false, npu_reason(), remedy},
+      {"soft", "software NPU for prebuilt bundles", false, kNoBackEnd, remedy},
+  };
+}
+
+Result<DeviceChoice> choose_device(const std::string& name) {
+  DeviceChoice choice;
+  choice.asked = name.empty() ? "auto" : name;
+  choice.used = "cpu";
+  if (choice.asked == "auto") {
+    choice.why = npu_reason();
+    return choice;
+  }
+  if (choice.asked == "cpu") {
+    choice.why = "asked for";
+    return choice;
+  }
+  if (choice.asked == "soft" || names_device(choice.asked, "amdxdna") ||
+      names_device(choice.asked, "xrt")) {
+    return Status(Code::kDeviceUnavailable,
+                  "cannot use device: " + choice.asked + ": " + kNoBackEnd + "; use auto or cpu");
+  }
+  return Status(Code::kInvalidArgument, "cannot use device: \"" + choice.asked.substr(0, 100) +
+                                            "\": unknown name; use auto, cpu, soft, amdxdna[:N] or "
+                                            "xrt[:N]");
+}
+
+}  // namespace npuseg::engine

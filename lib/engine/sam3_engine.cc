@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/sam3_engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+
+#include "image/resize.h"
+
+namespace npuseg::engine {
+
+using core::Call;
+using core::Code;
+using core::Result;
+using core::Status;
+
+namespace {
+
+constexpr size_t kDefaultCacheEntries = 64;
+constexpr size_t kMaxPromptBytes = size_t{1} << 20;
+constexpr std::string_view kBoxOnlyText = "visual";
+
+// Identities are never used again, so features of a closed model can never be taken for another's.
+std::atomic<uint64_t> next_identity{1};
+
+// Activations of the largest moments, in floats: vision encoder, neck, and one prompt.
+uint64_t activation_estimate(const checkpoint::Sam3Config& config) {
+  const uint64_t grid = config.vit.grid();
+  const uint64_t window = config.vit.window_size;
+  const uint64_t across = (grid + window - 1) / window;
+  const uint64_t padded = across * across * window * window;
+  const uint64_t v = config.vit.hidden_size;
+  const uint64_t d = config.hidden_size;
+  const uint64_t finest = config.mask_side() * config.mask_side();
+  const uint64_t vit = grid * grid * (v + config.vit.intermediate_size) + padded * 4 * v;
+  uint64_t levels = 0;
+  for (size_t i = 0; i < config.kept_levels(); ++i) {
+    levels += config.level_side(i) * config.level_side(i) * d;
+  }
+  const uint64_t neck = grid * grid * v + levels + 3 * finest * d;
+  const uint64_t prompt = levels + 2 * finest * d + config.queries * finest +
+                          grid * grid * (8 * d + config.detr_encoder.intermediate_size);
+  return std::max({vit, neck, prompt}) * sizeof(float);
+}
+
+std::string dtype_of(const checkpoint::Checkpoint& files) {
+  std::string dtype;
+  for (const auto& [name, entry] : files.tensors()) {
+    if (name.starts_with("tracker_")) continue;
+    if (dtype.empty()) dtype = entry.dtype_name;
+    if (dtype != entry.dtype_name) return "mixed";
+  }
+  return dtype;
+}
+
+}  // namespace
+
+Result<Sam3Facts> Sam3Engine::probe(const std::string& directory) {
+  Sam3Facts facts;
+  NPUSEG_ASSIGN_OR_RETURN(const checkpoint::ModelKind kind,
+                          checkpoint::probe_model_kind(directory));
+  if (kind != checkpoint::ModelKind::kSam3) {
+    return Status(Code::kUnsupported, "cannot use model: " + directory +
+                                          ": is an EmbeddingGemma 2 model, which this version does "
+                                          "not run; use a SAM 3 model");
+  }
+  NPUSEG_ASSIGN_OR_RETURN(facts.config, checkpoint::read_sam3_config(directory));
+  NPUSEG_ASSIGN_OR_RETURN(const checkpoint::Checkpoint files,
+                          checkpoint::Checkpoint::open(directory));
+  for (const auto& [name, entry] : files.tensors()) {
+    if (name.starts_with("tracker_")) continue;
+    facts.parameters += entry.view.shape.elements();
+    facts.weight_bytes += entry.view.bytes();
+  }
+  facts.dtype = dtype_of(files);
+  facts.memory_estimate = facts.weight_bytes + activation_estimate(facts.config);
+  return facts;
+}
+
+Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& directory,
+                                                     const Sam3Options& options) {
+  NPUSEG_ASSIGN_OR_RETURN(const checkpoint::ModelKind kind,
+                          checkpoint::probe_model_kind(directory));
+  if (kind != checkpoint::ModelKind::kSam3) {
+    return Status(Code::kUnsupported, "cannot use model: " + directory +
+                                          ": is an EmbeddingGemma 2 model, which this version does "
+                                          "not run; use a SAM 3 model");
+  }
+  std::shared_ptr<Sam3Engine> engine(new Sam3Engine);
+  engine->identity_ = next_identity.fetch_add(1);
+  NPUSEG_ASSIGN_OR_RETURN(engine->facts_.device, choose_device(options.device));
+  engine->log_ = options.log;
+  engine->threads_ = options.threads;
+  engine->cache_entries_ =
+      options.prompt_cache_entries == 0 ? kDefaultCacheEntries : options.prompt_cache_entries;
+  engine->budget_ = std::make_shared<core::MemoryBudget>(
+      options.memory_limit == 0 ? SIZE_MAX : static_cast<size_t>(options.memory_limit));
+  engine->log_(core::LogLevel::kInfo, "engine.device",
+               engine->facts_.device.asked + " -> " + engine->facts_.device.used + ": " +
+                   engine->facts_.device.why);
+
+  Call call(engine->with_defaults(options.call));
+  sam3::Model::Options model_options;
+  model_options.threads = options.threads;
+  model_options.check_weights = options.check_weights;
+  model_options.budget = engine->budget_;
+  model_options.log = options.log;
+  NPUSEG_ASSIGN_OR_RETURN(engine->model_, sam3::Model::load(directory, model_options, call));
+  const sam3::Model& model = *engine->model_;
+  NPUSEG_ASSIGN_OR_RETURN(text::ClipTokenizer tokenizer, text::ClipTokenizer::load(directory));
+  if (tokenizer.vocab_size() > model.config().text.vocab_size) {
+    return Status(Code::kCorruptData,
+                  core::format("cannot use model: %s: the tokenizer has ids up to %zu, the model's "
+                               "vocabulary %zu entries; the files do not belong together",
+                               directory.c_str(), tokenizer.vocab_size() - 1,
+                               model.config().text.vocab_size));
+  }
+  engine->tokenizer_ = std::make_shared<const text::ClipTokenizer>(std::move(tokenizer));
+  const checkpoint::Sam3ProcessorConfig& processor = model.processor();
+  image::Normalization how;
+  how.rescale_factor = processor.rescale_factor;
+  for (size_t c = 0; c < 3; ++c) {
+    how.mean[c] = static_cast<double>(processor.mean[c]);
+    how.std_dev[c] = static_cast<double>(processor.std[c]);
+  }
+  NPUSEG_ASSIGN_OR_RETURN(engine->table_, image::make_normalize_table(how));
+  engine->facts_.config = model.config();
+  engine->facts_.parameters = model.parameters();
+  engine->facts_.weight_bytes = model.weight_bytes();
+  engine->facts_.dtype = model.dtype();
+  engine->facts_.memory_estimate = model.weight_bytes() + activation_estimate(model.config());
+  return engine;
+}
+
+Call::Options Sam3Engine::with_defaults(Call::Options options) const {
+  if (options.threads == 0) options.threads = threads_;
+  return options;
+}
+
+sam3::StageTimes Sam3Engine::times() const {
+  const std::lock_guard lock(mutex_);
+  return times_;
+}
+
+uint64_t Sam3Engine::prompt_cache_hits() const {
+  const std::lock_guard lock(mutex_);
+  return hits_;
+}
+
+void Sam3Engine::count(const sam3::StageTimes& times) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < sam3::kStageCount; ++i) {
+    times_.runs[i] += times.runs[i];
+    times_.nanoseconds[i] += times.nanoseconds[i];
+  }
+}
+
+size_t Sam3Engine::model_input_floats() const {
+  const size_t side = model_->config().vit.image_size;
+  return 3 * side * side;
+}
+
+Status Sam3Engine::model_input(Photo& photo, Call& call, float* pixels) {
+  const auto side = static_cast<uint32_t>(model_->config().vit.image_size);
+  NPUSEG_ASSIGN_OR_RETURN(const image::RgbView view, photo.pixels());
+  NPUSEG_ASSIGN_OR_RETURN(
+      const image::Picture resized,
+      image::resize_rgb(call, view, side, side, image::Filter::kBilinear, budget_));
+  return image::normalize_planar(call, resized.view(), table_, pixels);
+}
+
+Result<Photo::Features> Sam3Engine::image_features(Photo& photo, Call& call,
+                                                   sam3::StageTimes* times) {
+  return photo.features(identity_, call, [&]() -> Result<Photo::Features> {
+    const auto begin = std::chrono::steady_clock::now();
+    call.begin_stage(static_cast<uint32_t>(sam3::Stage::kPreprocess), 1);
+    NPUSEG_ASSIGN_OR_RETURN(
+        core::Buffer pixels,
+        core::Buffer::make_floats(budget_, model_input_floats(), 1, "model input"));
+    NPUSEG_RETURN_IF_ERROR(model_input(photo, call, pixels.floats()));
+    constexpr auto kIndex = static_cast<size_t>(sam3::Stage::kPreprocess);
+    times->runs[kIndex] += 1;
+    times->nanoseconds[kIndex] +=
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                  std::chrono::steady_clock::now() - begin)
+                                  .count());
+    return sam3::encode_image(*model_, call, pixels.floats(), times);
+  });
+}
+
+Result<Sam3Engine::Text> Sam3Engine::text_features(const std::vector<int64_t>& ids, Call& call,
+                                                   sam3::StageTimes* times) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::find_if(texts_.begin(), texts_.end(),
+                                 [&](const CachedText& text) { return text.ids == ids; });
+    if (at != texts_.end()) {
+      texts_.splice(texts_.begin(), texts_, at);
+      ++hits_;
+      return Text(texts_.front().features);
+    }
+  }
+  NPUSEG_ASSIGN_OR_RETURN(Text features, sam3::encode_text(*model_, call, ids, times));
+  const std::lock_guard lock(mutex_);
+  texts_.push_front({ids, features});
+  if (texts_.size() > cache_entries_) texts_.pop_back();
+  return features;
+}
+
+Status Sam3Engine::prepare(Photo& photo, const Call::Options& options) {
+  Call call(with_defaults(options));
+  sam3::StageTimes times;
+  const Result<Photo::Features> features = image_features(photo, call, &times);
+  count(times);
+  return features.status();
+}
+
+namespace {
+
+// Pixels -> normalised (cx, cy, w, h), in float32 as the reference's processor.
+Result<std::vector<sam3::ExemplarBox>> normalize_boxes(const std::vector<PixelBox>& boxes,
+                                                       uint32_t width, uint32_t height) {
+  std::vector<sam3::ExemplarBox> out;
+  const auto w = static_cast<float>(width);
+  const auto h = static_cast<float>(height);
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    const PixelBox& box = boxes[i];
+    const auto refuse = [&](const char* why) {
+      return Status(Code::kInvalidArgument,
+                    core::format("cannot use box: %zu: [%g, %g, %g, %g] %s", i,
+                                 static_cast<double>(box.x0), static_cast<double>(box.y0),
+                                 static_cast<double>(box.x1), static_cast<double>(box.y1), why));
+    };
+    if (!std::isfinite(box.x0) || !std::isfinite(box.y0) || !std::isfinite(box.x1) ||
+        !std::isfinite(box.y1)) {
+      return refuse("is not finite; pass pixels");
+    }
+    if (!(box.x0 < box.x1) || !(box.y0 < box.y1)) {
+      return refuse("has no area; give left, top, right, bottom");
+    }
+    if (box.x1 <= 0.0f || box.y1 <= 0.0f || box.x0 >= w || box.y0 >= h) {
+      return refuse(
+          core::format("lies outside of the %u x %u picture; give its pixels", width, height)
+              .c_str());
+    }
+    // The reference takes a coordinate of -10 for padding.
+    if (box.x0 == -10.0f || box.y0 == -10.0f) {
+      return refuse("has a coordinate of exactly -10, which the model takes for padding; move it");
+    }
+    if (box.label != 0 && box.label != 1) {
+      return refuse("has a label that is neither 1 (like this) nor 0 (not like this)");
+    }
+    const float x0 = box.x0 / w;
+    const float y0 = box.y0 / h;
+    const float x1 = box.x1 / w;
+    const float y1 = box.y1 / h;
+    out.push_back({(x0 + x1) / 2.0f, (y0 + y1) / 2.0f, x1 - x0, y1 - y0, box.label});
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
+                                                          std::optional<std::string_view> text,
+                                                          const SegmentOptions& options) {
+  NPUSEG_ASSIGN_OR_RETURN(const std::vector<sam3::ExemplarBox> boxes,
+                          normalize_boxes(options.boxes, photo.width(), photo.height()));
+  if (!text) {
+    const bool positive = std::any_of(boxes.begin(), boxes.end(),
+                                      [](const sam3::ExemplarBox& box) { return box.label == 1; });
+    if (!positive) {
+      return Status(Code::kInvalidArgument,
+                    "cannot segment: no text and no positive box; give a text, or a box around an "
+                    "example");
+    }
+    text = kBoxOnlyText;
+  }
+  if (text->size() > kMaxPromptBytes) {
+    return Status(
+        Code::kLimitExceeded,
+        core::format("cannot read prompt: %zu bytes, at most %zu are accepted; shorten it",
+                     text->size(), kMaxPromptBytes));
+  }
+  const size_t positions = model_->config().text.positions;
+  NPUSEG_ASSIGN_OR_RETURN(const text::Prompt prompt,
+                          tokenizer_->encode_prompt(*text, positions, options.truncate));
+  if (prompt.truncated) {
+    log_(core::LogLevel::kWarn, "engine.prompt",
+         core::format("prompt cut from %zu to %zu tokens", prompt.total, positions));
+  }
+  Call call(with_defaults(options.call));
+  auto answer = std::make_shared<Answer>();
+  answer->width = photo.width();
+  answer->height = photo.height();
+  answer->tokens = prompt.ids.size();
+  answer->tokens_dropped = prompt.total - prompt.ids.size();
+  answer->padded_ids = prompt.ids;
+  answer->padded_ids.resize(std::max(positions, prompt.ids.size()), tokenizer_->pad_id());
+
+  const auto run = [&]() -> Status {
+    NPUSEG_ASSIGN_OR_RETURN(const Photo::Features image,
+                            image_features(photo, call, &answer->times));
+    NPUSEG_ASSIGN_OR_RETURN(const Text features, text_features(prompt.ids, call, &answer->times));
+    sam3::DetectOptions detect;
+    detect.threshold = options.threshold;
+    detect.max_instances = options.max_instances;
+    detect.all_masks = options.all_masks;
+    detect.semantic = options.semantic;
+    NPUSEG_ASSIGN_OR_RETURN(answer->detection, sam3::detect(*model_, call, *image, *features, boxes,
+                                                            detect, &answer->times));
+    answer->presence = image::sigmoid(answer->detection.presence_logit);
+    const auto begin = std::chrono::steady_clock::now();
+    NPUSEG_RETURN_IF_ERROR(answer->finish(call, options.mask_threshold));
+    constexpr auto kIndex = static_cast<size_t>(sam3::Stage::kPostprocess);
+    answer->times.runs[kIndex] += 1;
+    answer->times.nanoseconds[kIndex] +=
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                  std::chrono::steady_clock::now() - begin)
+                                  .count());
+    return {};
+  };
+  const Status status = run();
+  count(answer->times);
+  if (!status.ok()) return status;
+  return std::shared_ptr<const Answer>(std::move(answer));
+}
+
+}  // namespace npuseg::engine

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded SAM 3 model with its tokenizer, prompt cache and counters: what answers a prompt.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/log.h"
+#include "engine/answer.h"
+#include "engine/device.h"
+#include "engine/photo.h"
+#include "image/normalize.h"
+#include "model/sam3/sam3.h"
+#include "text/clip_tokenizer.h"
+
+namespace npuseg::engine {
+
+struct Sam3Options {
+  std::string device;
+  int threads = 0;
+  uint64_t memory_limit = 0;
+  size_t prompt_cache_entries = 0;
+  bool check_weights = true;
+  core::Logger log;
+  core::Call::Options call;
+};
+
+struct PixelBox {
+  float x0 = 0, y0 = 0, x1 = 0, y1 = 0;
+  int32_t label = 1;
+};
+
+struct SegmentOptions {
+  float threshold = 0.5f;
+  float mask_threshold = 0.5f;
+  size_t max_instances = 0;
+  bool truncate = false;
+  bool all_masks = false;
+  bool semantic = false;
+  std::vector<PixelBox> boxes;
+  core::Call::Options call;
+};
+
+struct Sam3Facts {
+  checkpoint::Sam3Config config;
+  uint64_t parameters = 0;
+  uint64_t weight_bytes = 0;
+  uint64_t memory_estimate = 0;
+  std::string dtype;
+  DeviceChoice device;
+};
+
+// Thread-safe.
+class Sam3Engine {
+ public:
+  static core::Result<std::shared_ptr<Sam3Engine>> load(const std::string& directory,
+                                                        const Sam3Options& options);
+  // Facts without reading weights; the device is left empty.
+  static core::Result<Sam3Facts> probe(const std::string& directory);
+
+  [[nodiscard]] const Sam3Facts& facts() const { return facts_; }
+  [[nodiscard]] sam3::StageTimes times() const;
+  [[nodiscard]] uint64_t prompt_cache_hits() const;
+  [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
+
+  // text absent: "visual" where a positive box is given.
+  core::Result<std::shared_ptr<const Answer>> segment(Photo& photo,
+                                                      std::optional<std::string_view> text,
+                                                      const SegmentOptions& options);
+  core::Status prepare(Photo& photo, const core::Call::Options& options);
+  // [3, side, side] float32.
+  core::Status model_input(Photo& photo, core::Call& call, float* pixels);
+  [[nodiscard]] size_t model_input_floats() const;
+
+ private:
+  using Text = std::shared_ptr<const sam3::TextFeatures>;
+  struct CachedText {
+    std::vector<int64_t> ids;
+    Text features;
+  };
+
+  Sam3Engine() = default;
+  core::Call::Options with_defaults(core::Call::Options options) const;
+  core::Result<Photo::Features> image_features(Photo& photo, core::Call& call,
+                                               sam3::StageTimes* times);
+  core::Result<Text> text_features(const std::vector<int64_t>& ids, core::Call& call,
+                                   sam3::StageTimes* times);
+  void count(const sam3::StageTimes& times);
+
+  uint64_t identity_ = 0;
+  std::shared_ptr<const sam3::Model> model_;
+  std::shared_ptr<const text::ClipTokenizer> tokenizer_;
+  image::NormalizeTable table_{};
+  core::MemoryBudgetPtr budget_;
+  core::Logger log_;
+  int threads_ = 0;
+  size_t cache_entries_ = 64;
+  Sam3Facts facts_;
+
+  mutable std::mutex mutex_;
+  std::list<CachedText> texts_;  // guarded by mutex_, most recent first
+  sam3::StageTimes times_;       // guarded by mutex_
+  uint64_t hits_ = 0;            // guarded by mutex_
+};
+
+}  // namespace npuseg::engine
