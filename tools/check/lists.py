@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every source file is named in the CMakeLists.txt of its folder or of one above, and every source
+file named there exists."""
+
+import re
+
+import tree
+
+FOLDERS = ("lib", "tests", "tools", "bench", "examples")
+
+
+def main():
+    problems = []
+    paths = tree.files()
+    named = {}
+    for path in paths:
+        if path.name != "CMakeLists.txt":
+            continue
+        text = re.sub(r"#.*", "", tree.text(path))
+        named[path.parent] = text
+        for name in re.findall(r"(?<![\w./$}{-])([\w./-]+\.(?:cc|c|cpp))\b", text):
+            if not (tree.ROOT / path.parent / name).is_file() and not (tree.ROOT / name).is_file():
+                problems.append(f"{path}: names {name}, which is not there")
+    for path in paths:
+        if path.parts[0] not in FOLDERS or path.suffix not in (".cc", ".c", ".cpp"):
+            continue
+        # tests/fuzz and others build names in a loop: the stem's first part counts.
+        stem = re.sub(r"_fuzz$", "", path.stem)
+        folder = path.parent
+        found = False
+        while not found and folder.parts:
+            text = named.get(folder, "")
+            relative = str(path.relative_to(folder))
+            found = relative in text or re.search(rf"\b{re.escape(stem)}\b", text) is not None
+            folder = folder.parent
+        if not found:
+            problems.append(f"{path}: is in no CMakeLists.txt")
+    tree.finish("lists", problems)
+
+
+main()
