@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files and streams that carry the answer: complete or not at all.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cli {
+
+// Beside and renamed into place. False after reporting the failure.
+bool write_file(const std::string& path, std::string_view bytes);
+
+// All of it to stdout, flushed; false (reported) when the reader is gone or the disk is full.
+bool write_stdout(std::string_view bytes);
+
+// A NumPy array file: little-endian, C order. descr is "<f4" or "<i8".
+bool write_npy(const std::string& path, const char* descr, const std::vector<uint64_t>& shape,
+               const void* data, size_t bytes);
+
+bool make_directory(const std::string& path);
+std::string join(const std::string& folder, const std::string& name);
+
+// File name without folder and last extension.
+std::string stem_of(const std::string& path);
+
+// Gives every stem once: a second "cat" becomes "cat-2".
+class UniqueNames {
+ public:
+  std::string take(const std::string& name);
+
+ private:
+  std::set<std::string> used_;
+};
+
+}  // namespace cli
