@@ -104,16 +104,21 @@ Status attention(const Exec& exec, const Attention& args) {
     block = ((args.keys + blocks - 1) / blocks + 15) / 16 * 16;
   }
   std::vector<Scratch> scratch(static_cast<size_t>(exec.call->threads()));
-  return core::parallel_for(*exec.call, args.batch * args.heads * tiles,
-                            [&](size_t index, int slot) {
-                              Tile tile;
-                              tile.batch = index / (args.heads * tiles);
-                              tile.head = index / tiles % args.heads;
-                              tile.first = index % tiles * per_tile;
-                              if (tile.first >= args.queries) return;
-                              tile.rows = std::min(per_tile, args.queries - tile.first);
-                              run_tile(args, tile, block, &scratch[static_cast<size_t>(slot)]);
-                            });
+  const double nanoseconds = static_cast<double>(args.batch * args.heads * args.queries) *
+                             static_cast<double>(args.keys) *
+                             (static_cast<double>(args.head_dim) / 12.0 + 1.0);
+  return core::parallel_for(
+      *exec.call, args.batch * args.heads * tiles,
+      [&](size_t index, int slot) {
+        Tile tile;
+        tile.batch = index / (args.heads * tiles);
+        tile.head = index / tiles % args.heads;
+        tile.first = index % tiles * per_tile;
+        if (tile.first >= args.queries) return;
+        tile.rows = std::min(per_tile, args.queries - tile.first);
+        run_tile(args, tile, block, &scratch[static_cast<size_t>(slot)]);
+      },
+      nanoseconds);
 }
 
 }  // namespace npuseg::compute

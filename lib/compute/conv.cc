@@ -27,15 +27,18 @@ core::Result<Matrix> pack_3x3(const Exec& exec, const TensorView& weight) {
   NPUSEG_ASSIGN_OR_RETURN(Matrix packed,
                           Matrix::make(exec.budget, 9 * outs, ins, "convolution weights"));
   std::vector<std::vector<float>> scratch(static_cast<size_t>(exec.call->threads()));
-  NPUSEG_RETURN_IF_ERROR(core::parallel_for(*exec.call, outs, [&](size_t o, int slot) {
-    std::vector<float>& stored = scratch[static_cast<size_t>(slot)];
-    stored.resize(ins * 9);
-    widen(weight, o * ins * 9, ins * 9, stored.data());
-    for (size_t tap = 0; tap < 9; ++tap) {
-      float* row = packed.view().row(tap * outs + o);
-      for (size_t c = 0; c < ins; ++c) row[c] = stored[c * 9 + tap];
-    }
-  }));
+  NPUSEG_RETURN_IF_ERROR(core::parallel_for(
+      *exec.call, outs,
+      [&](size_t o, int slot) {
+        std::vector<float>& stored = scratch[static_cast<size_t>(slot)];
+        stored.resize(ins * 9);
+        widen(weight, o * ins * 9, ins * 9, stored.data());
+        for (size_t tap = 0; tap < 9; ++tap) {
+          float* row = packed.view().row(tap * outs + o);
+          for (size_t c = 0; c < ins; ++c) row[c] = stored[c * 9 + tap];
+        }
+      },
+      static_cast<double>(9 * ins * outs)));
   return packed;
 }
 
@@ -134,14 +137,17 @@ Status conv_transpose2x2(const Exec& exec, ConstMatrixView input, size_t height,
 
 Status upsample_add(const Exec& exec, ConstMatrixView low, size_t low_height, size_t low_width,
                     ConstMatrixView high, size_t height, size_t width, MatrixView out) {
-  return core::parallel_for(*exec.call, height, [&](size_t y, int) {
-    const size_t low_y = y * low_height / height;
-    for (size_t x = 0; x < width; ++x) {
-      const size_t low_x = x * low_width / width;
-      add_rows(low.row(low_y * low_width + low_x), high.row(y * width + x), out.row(y * width + x),
-               low.cols);
-    }
-  });
+  return core::parallel_for(
+      *exec.call, height,
+      [&](size_t y, int) {
+        const size_t low_y = y * low_height / height;
+        for (size_t x = 0; x < width; ++x) {
+          const size_t low_x = x * low_width / width;
+          add_rows(low.row(low_y * low_width + low_x), high.row(y * width + x),
+                   out.row(y * width + x), low.cols);
+        }
+      },
+      static_cast<double>(height * width * low.cols));
 }
 
 Status max_pool2x2(const Exec& exec, ConstMatrixView input, size_t height, size_t width,

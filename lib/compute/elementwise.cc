@@ -37,25 +37,31 @@ const unsigned char* bytes_at(const TensorView& tensor, size_t element) {
 
 Status add(const Exec& exec, ConstMatrixView a, ConstMatrixView b, MatrixView out) {
   const size_t band = band_rows(a.rows, a.cols);
-  return core::parallel_for(*exec.call, (a.rows + band - 1) / band, [&](size_t index, int) {
-    for (size_t r = index * band; r < std::min(a.rows, (index + 1) * band); ++r) {
-      add_rows(a.row(r), b.row(r), out.row(r), a.cols);
-    }
-  });
+  return core::parallel_for(
+      *exec.call, (a.rows + band - 1) / band,
+      [&](size_t index, int) {
+        for (size_t r = index * band; r < std::min(a.rows, (index + 1) * band); ++r) {
+          add_rows(a.row(r), b.row(r), out.row(r), a.cols);
+        }
+      },
+      static_cast<double>(a.rows * a.cols));
 }
 
 Status rope_interleaved(const Exec& exec, MatrixView x, size_t heads, size_t head_dim,
                         const float* cosine, const float* sine, size_t table_rows) {
   const size_t pairs = head_dim / 2;
   const size_t band = band_rows(x.rows, heads * head_dim);
-  return core::parallel_for(*exec.call, (x.rows + band - 1) / band, [&](size_t index, int) {
-    for (size_t r = index * band; r < std::min(x.rows, (index + 1) * band); ++r) {
-      const size_t at = (r % table_rows) * pairs;
-      for (size_t h = 0; h < heads; ++h) {
-        rope_row(x.row(r) + h * head_dim, cosine + at, sine + at, pairs);
-      }
-    }
-  });
+  return core::parallel_for(
+      *exec.call, (x.rows + band - 1) / band,
+      [&](size_t index, int) {
+        for (size_t r = index * band; r < std::min(x.rows, (index + 1) * band); ++r) {
+          const size_t at = (r % table_rows) * pairs;
+          for (size_t h = 0; h < heads; ++h) {
+            rope_row(x.row(r) + h * head_dim, cosine + at, sine + at, pairs);
+          }
+        }
+      },
+      static_cast<double>(x.rows * heads * head_dim));
 }
 
 void apply_activation(Activation activation, float* values, size_t count) {

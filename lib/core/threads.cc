@@ -51,6 +51,9 @@ bool pool_is_ours() {
   return pool_owner.compare_exchange_strong(owner, self) || owner == self;
 }
 
+// Joining a pool of a dozen threads takes some ten microseconds, far more on a busy machine.
+constexpr double kWorthThreads = 1e5;
+
 constexpr auto kPollEvery = std::chrono::milliseconds(4);
 
 }  // namespace
@@ -122,7 +125,7 @@ void Call::stop(Status why) {
 
 namespace internal {
 
-Status run_loop(Call& call, size_t count, LoopBody body, void* context) {
+Status run_loop(Call& call, size_t count, LoopBody body, void* context, double nanoseconds) {
   NPUSEG_RETURN_IF_ERROR(call.check());
   std::atomic<size_t> next{0};
   const auto work = [&](int slot, bool is_caller) noexcept {
@@ -143,12 +146,14 @@ Status run_loop(Call& call, size_t count, LoopBody body, void* context) {
   const int threads = static_cast<int>(
       std::min<size_t>(static_cast<size_t>(call.threads()), std::max<size_t>(count, 1)));
 #ifdef _OPENMP
-  if (threads > 1 && !omp_in_parallel() && pool_is_ours()) {
+  if (threads > 1 && nanoseconds > kWorthThreads && !omp_in_parallel() && pool_is_ours()) {
 #pragma omp parallel num_threads(threads)
     work(omp_get_thread_num(), omp_get_thread_num() == 0);
     return call.check();
   }
 #endif
+  static_cast<void>(threads);
+  static_cast<void>(nanoseconds);
   work(0, true);
   return call.check();
 }

@@ -83,20 +83,24 @@ class Call {
 
 namespace internal {
 using LoopBody = void (*)(void* context, size_t index, int slot);
-Status run_loop(Call& call, size_t count, LoopBody body, void* context);
+Status run_loop(Call& call, size_t count, LoopBody body, void* context, double nanoseconds);
+constexpr double kLargeLoop = 1e9;
 }  // namespace internal
 
 // Runs body(index, slot) for every index in [0, count) on the call's threads, in any order. slot is
 // in [0, call.threads()) and never used by two bodies at once: an index into per-thread scratch.
 // Returns CANCELLED/TIMEOUT when the call was stopped (then some indices did not run). Calls made
-// inside a body run serially. A body should take at most a few milliseconds.
+// inside a body run serially. A body should take at most a few milliseconds. `nanoseconds` is a
+// rough guess of the whole loop on one thread: a loop that costs no more than waking and joining
+// the pool runs on the calling thread alone.
 template <class Body>
-Status parallel_for(Call& call, size_t count, Body&& body) {
+Status parallel_for(Call& call, size_t count, Body&& body,
+                    double nanoseconds = internal::kLargeLoop) {
   using Plain = std::remove_reference_t<Body>;
   return internal::run_loop(
       call, count,
       [](void* context, size_t index, int slot) { (*static_cast<Plain*>(context))(index, slot); },
-      const_cast<void*>(static_cast<const void*>(&body)));
+      const_cast<void*>(static_cast<const void*>(&body)), nanoseconds);
 }
 
 }  // namespace npuseg::core

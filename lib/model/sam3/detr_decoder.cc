@@ -38,15 +38,18 @@ Status query_positions(const Model& model, const Exec& exec, const std::vector<f
   const size_t half = model.config().hidden_size / 2;
   NPUSEG_ASSIGN_OR_RETURN(Matrix encoded,
                           Matrix::make(exec.budget, queries, 4 * half, "query positions"));
-  NPUSEG_RETURN_IF_ERROR(core::parallel_for(*exec.call, queries, [&](size_t q, int) {
-    const float* box = references.data() + 4 * q;
-    // Order y, x, w, h.
-    const float order[4] = {box[1], box[0], box[2], box[3]};
-    for (size_t i = 0; i < 4; ++i) {
-      sine_encode(static_cast<double>(order[i]) * 2.0 * std::numbers::pi, half,
-                  encoded.view().row(q) + i * half);
-    }
-  }));
+  NPUSEG_RETURN_IF_ERROR(core::parallel_for(
+      *exec.call, queries,
+      [&](size_t q, int) {
+        const float* box = references.data() + 4 * q;
+        // Order y, x, w, h.
+        const float order[4] = {box[1], box[0], box[2], box[3]};
+        for (size_t i = 0; i < 4; ++i) {
+          sine_encode(static_cast<double>(order[i]) * 2.0 * std::numbers::pi, half,
+                      encoded.view().row(q) + i * half);
+        }
+      },
+      static_cast<double>(queries * 4 * half) * 30.0));
   std::fill_n(out.row(0), out.cols, 0.0f);
   return relu_head(exec, encoded.view(), model.weights().decoder.ref_point_head,
                    out.row_range(1, queries));
@@ -61,21 +64,27 @@ Status axis_bias(const Exec& exec, const LinearWeights (&embed)[2], const std::v
                           Matrix::make(exec.budget, queries * side, 2, "position bias"));
   NPUSEG_ASSIGN_OR_RETURN(Matrix per_head,
                           Matrix::make(exec.budget, queries * side, heads, "position bias"));
-  NPUSEG_RETURN_IF_ERROR(core::parallel_for(*exec.call, queries, [&](size_t q, int) {
-    for (size_t i = 0; i < side; ++i) {
-      // Cell corners, not centres.
-      const float at = static_cast<float>(i) / static_cast<float>(side);
-      float* row = deltas.view().row(q * side + i);
-      row[0] = log_scale(at - edges[2 * q]);
-      row[1] = log_scale(at - edges[2 * q + 1]);
-    }
-  }));
+  NPUSEG_RETURN_IF_ERROR(core::parallel_for(
+      *exec.call, queries,
+      [&](size_t q, int) {
+        for (size_t i = 0; i < side; ++i) {
+          // Cell corners, not centres.
+          const float at = static_cast<float>(i) / static_cast<float>(side);
+          float* row = deltas.view().row(q * side + i);
+          row[0] = log_scale(at - edges[2 * q]);
+          row[1] = log_scale(at - edges[2 * q + 1]);
+        }
+      },
+      static_cast<double>(queries * side) * 30.0));
   NPUSEG_RETURN_IF_ERROR(relu_head(exec, deltas.view(), embed, per_head.view()));
-  return core::parallel_for(*exec.call, heads, [&](size_t h, int) {
-    float* head = out->data() + h * (queries + 1) * side;
-    std::fill_n(head, side, 0.0f);
-    for (size_t r = 0; r < queries * side; ++r) head[side + r] = per_head.view().row(r)[h];
-  });
+  return core::parallel_for(
+      *exec.call, heads,
+      [&](size_t h, int) {
+        float* head = out->data() + h * (queries + 1) * side;
+        std::fill_n(head, side, 0.0f);
+        for (size_t r = 0; r < queries * side; ++r) head[side + r] = per_head.view().row(r)[h];
+      },
+      static_cast<double>(queries * side * heads));
 }
 
 struct PositionBias {

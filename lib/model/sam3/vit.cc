@@ -30,17 +30,20 @@ Result<Matrix> gather_patches(const Model& model, const Exec& exec, const float*
   const size_t side = vit.image_size;
   NPUSEG_ASSIGN_OR_RETURN(Matrix patches,
                           Matrix::make(exec.budget, grid * grid, vit.channels * p * p, "patches"));
-  NPUSEG_RETURN_IF_ERROR(core::parallel_for(*exec.call, grid, [&](size_t y, int) {
-    for (size_t x = 0; x < grid; ++x) {
-      float* row = patches.view().row(y * grid + x);
-      for (size_t c = 0; c < vit.channels; ++c) {
-        for (size_t i = 0; i < p; ++i) {
-          std::memcpy(row + (c * p + i) * p, pixels + (c * side + y * p + i) * side + x * p,
-                      p * sizeof(float));
+  NPUSEG_RETURN_IF_ERROR(core::parallel_for(
+      *exec.call, grid,
+      [&](size_t y, int) {
+        for (size_t x = 0; x < grid; ++x) {
+          float* row = patches.view().row(y * grid + x);
+          for (size_t c = 0; c < vit.channels; ++c) {
+            for (size_t i = 0; i < p; ++i) {
+              std::memcpy(row + (c * p + i) * p, pixels + (c * side + y * p + i) * side + x * p,
+                          p * sizeof(float));
+            }
+          }
         }
-      }
-    }
-  }));
+      },
+      static_cast<double>(patches.rows() * patches.cols())));
   return patches;
 }
 
@@ -56,12 +59,15 @@ Result<Matrix> embed(const Model& model, const Exec& exec, const float* pixels) 
   NPUSEG_ASSIGN_OR_RETURN(const Matrix table, to_matrix(exec, flat_table, "position table"));
   NPUSEG_ASSIGN_OR_RETURN(Matrix tokens,
                           Matrix::make(exec.budget, grid * grid, vit.hidden_size, "ViT tokens"));
-  NPUSEG_RETURN_IF_ERROR(core::parallel_for(*exec.call, grid, [&](size_t y, int) {
-    for (size_t x = 0; x < grid; ++x) {
-      std::memcpy(tokens.view().row(y * grid + x), table.view().row((y % n) * n + x % n),
-                  vit.hidden_size * sizeof(float));
-    }
-  }));
+  NPUSEG_RETURN_IF_ERROR(core::parallel_for(
+      *exec.call, grid,
+      [&](size_t y, int) {
+        for (size_t x = 0; x < grid; ++x) {
+          std::memcpy(tokens.view().row(y * grid + x), table.view().row((y % n) * n + x % n),
+                      vit.hidden_size * sizeof(float));
+        }
+      },
+      static_cast<double>(tokens.rows() * tokens.cols())));
   compute::Epilogue epilogue;
   epilogue.residual = tokens.view();
   NPUSEG_RETURN_IF_ERROR(
