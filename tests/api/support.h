@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the C API tests share: cmocka, the demo model, one way to say that a call must succeed. */
+#ifndef NPUSEG_TEST_SUPPORT_H
+#define NPUSEG_TEST_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <npuseg.h>
+
+#define SAMPLE(name) NPUSEG_DEMO_DIR "/samples/" name
+
+/* The message is what a failing test must show. */
+#define MUST(call)                                                                         \
+  do {                                                                                     \
+    const npuseg_status status_ = (call);                                                  \
+    if (status_ != NPUSEG_OK) {                                                            \
+      print_error("%s: %s: %s\n", #call, npuseg_status_name(status_), npuseg_last_error()); \
+    }                                                                                      \
+    assert_int_equal(status_, NPUSEG_OK);                                                  \
+  } while (0)
+
+/* Fails with this status, a message, and the same status in the error info. */
+#define REFUSED(call, expected)                              \
+  do {                                                       \
+    npuseg_error_info info_;                                 \
+    memset(&info_, 0, sizeof info_);                         \
+    info_.struct_size = (uint32_t)sizeof info_;              \
+    assert_int_equal((call), (expected));                    \
+    assert_true(strlen(npuseg_last_error()) > 10);           \
+    assert_int_equal(npuseg_last_error_info(&info_), NPUSEG_OK); \
+    assert_int_equal(info_.status, (expected));              \
+    assert_string_equal(info_.message, npuseg_last_error()); \
+  } while (0)
+
+#define SIZED(type, name)            \
+  type name;                         \
+  memset(&name, 0, sizeof name);     \
+  name.struct_size = (uint32_t)sizeof name
+
+static inline npuseg_sam3 *load_demo(void) {
+  npuseg_sam3 *model = NULL;
+  MUST(npuseg_sam3_load(NPUSEG_DEMO_DIR, NULL, &model));
+  assert_non_null(model);
+  return model;
+}
+
+static inline npuseg_image *open_sample(const char *path) {
+  npuseg_image *image = NULL;
+  MUST(npuseg_image_open(path, NULL, &image));
+  assert_non_null(image);
+  return image;
+}
+
+static inline void info_of(const npuseg_result *result, npuseg_result_data *info) {
+  memset(info, 0, sizeof *info);
+  info->struct_size = (uint32_t)sizeof *info;
+  MUST(npuseg_result_info(result, info));
+}
+
+/* Same instances and same masks, byte for byte. */
+static inline void assert_same_results(const npuseg_result *a, const npuseg_result *b) {
+  npuseg_result_data info_a, info_b;
+  npuseg_instance *found_a, *found_b;
+  unsigned char *mask_a, *mask_b;
+  size_t count_a, count_b, i, bytes;
+  info_of(a, &info_a);
+  info_of(b, &info_b);
+  assert_int_equal(info_a.instances, info_b.instances);
+  assert_memory_equal(&info_a.presence, &info_b.presence, sizeof info_a.presence);
+  assert_int_equal(info_a.width, info_b.width);
+  assert_int_equal(info_a.height, info_b.height);
+  count_a = count_b = info_a.instances;
+  found_a = calloc(count_a + 1, sizeof *found_a);
+  found_b = calloc(count_b + 1, sizeof *found_b);
+  MUST(npuseg_result_instances(a, found_a, sizeof *found_a, &count_a));
+  MUST(npuseg_result_instances(b, found_b, sizeof *found_b, &count_b));
+  assert_memory_equal(found_a, found_b, count_a * sizeof *found_a);
+  bytes = (size_t)info_a.width * info_a.height;
+  mask_a = malloc(bytes);
+  mask_b = malloc(bytes);
+  for (i = 0; i < count_a; ++i) {
+    MUST(npuseg_result_mask(a, i, NPUSEG_MASK_BYTES, mask_a, 0, bytes, NULL));
+    MUST(npuseg_result_mask(b, i, NPUSEG_MASK_BYTES, mask_b, 0, bytes, NULL));
+    assert_memory_equal(mask_a, mask_b, bytes);
+  }
+  free(mask_a);
+  free(mask_b);
+  free(found_a);
+  free(found_b);
+}
+
+#endif
