@@ -39,7 +39,8 @@ END
 build_project() {
   cmake -S "$scratch/user" -B "$scratch/out" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "$@"
-  cmake --build "$scratch/out" > "$scratch/out.log" 2>&1 || { tail -n 40 "$scratch/out.log"; exit 1; }
+  cmake --build "$scratch/out" > "$scratch/out.log" 2>&1 ||
+    { tail -n 40 "$scratch/out.log"; exit 1; }
   check "$scratch/out/segment_c"
   check "$scratch/out/segment_cc"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a full-size SAM 3 checkpoint with random weights (3.4 GB) in the layout of the released one.
+"""Writes a full-size SAM 3 checkpoint with random weights (3.4 GB), laid out as the released one.
 
 usage: make_full_size.py OUTPUT_DIR TOKENIZER_DIR
 

@@ -42,6 +42,7 @@ def main():
                 if '"' in line:
                     flags |= set(re.findall(r"--[a-z][a-z-]+", line.split("//")[0]))
     manual = set(re.findall(r"--[a-z][a-z-]+", tree.text(page).replace("\\-", "-")))
+    manual.discard("--option")  # stands for any option
     compare(problems, "flag", flags, manual, page)
 
     page = "docs/reference/api.md"

@@ -25,7 +25,7 @@ def main():
         if path.parts[0] not in FOLDERS or path.suffix not in (".cc", ".c", ".cpp"):
             continue
         # tests/fuzz and others build names in a loop: the stem's first part counts.
-        stem = re.sub(r"_fuzz$", "", path.stem)
+        stem = re.sub(r"_(?:fuzz|test)$", "", path.stem)
         folder = path.parent
         found = False
         while not found and folder.parts:
