@@ -14,6 +14,7 @@
 namespace {
 
 int run(int argc, char** argv) {
+  cli::catch_signals();
   cli::Options options;
   if (const int status = cli::parse(argc, argv, &options); status != cli::kDone) return status;
   if (options.version) {
@@ -29,7 +30,6 @@ int run(int argc, char** argv) {
     std::fputs(cli::usage_text(), stderr);
     return cli::kUsage;
   }
-  cli::catch_signals();
   if (options.command == "segment") return cli::run_segment(options);
   if (options.command == "info") return cli::run_info(options);
   if (options.command == "devices") return cli::run_devices(options);

@@ -15,7 +15,7 @@ namespace {
 // Independent of the locale, nothing left behind the number.
 template <class T>
 bool read_number(std::string_view text, T* out) {
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto end = std::from_chars(text.data(), text.data() + text.size(), *out);
   return end.ec == std::errc() && end.ptr == text.data() + text.size();
 }

@@ -33,7 +33,23 @@ bool write_all(int fd, std::string_view bytes, int* error) {
 
 }  // namespace
 
+bool is_special(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat first {};
+  struct stat second {};
+  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 bool write_file(const std::string& path, std::string_view bytes) {
+  if (is_special(path)) {
+    report("cannot write: " + path + ": it is a folder or a device; choose another place");
+    return false;
+  }
   std::string name = path + ".XXXXXX";
   int error = 0;
   const int fd = ::mkostemp(name.data(), O_CLOEXEC);

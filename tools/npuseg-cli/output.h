@@ -10,6 +10,12 @@
 
 namespace cli {
 
+// Exists and is no regular file: a rename would replace a device such as /dev/null.
+bool is_special(const std::string& path);
+
+// Both exist and are one file.
+bool same_file(const std::string& a, const std::string& b);
+
 // Beside and renamed into place. False after reporting the failure.
 bool write_file(const std::string& path, std::string_view bytes);
 

@@ -309,6 +309,16 @@ class Segment {
 
   bool write_overlay(const std::string& path, npuseg_image* image, const npuseg_image_data& picture,
                      const std::vector<PromptAnswer>& answers) {
+    for (size_t i = 1; i < options_.positional.size(); ++i) {
+      if (same_file(path, options_.positional[i])) {
+        report("cannot write: " + path + ": it is a picture to read; choose another place");
+        return false;
+      }
+    }
+    if (is_special(path)) {
+      report("cannot write: " + path + ": it is a folder or a device; choose another place");
+      return false;
+    }
     size_t needed = 0;
     npuseg_image_pixels(image, nullptr, 0, 0, &needed);
     std::string pixels(needed, '\0');
