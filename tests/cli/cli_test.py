@@ -110,7 +110,8 @@ class Cli(unittest.TestCase):
 
     def test_bad_inputs(self):
         base = ["segment", MODEL, A]
-        for box in ("1,2,3", "1,2,3,4,5", "1,2,3,nan", "1,2,3,inf", "1, 2,3,4", "a,b,c,d", "1,2,3,1e99",
+        for box in ("1,2,3", "1,2,3,4,5", "1,2,3,nan", "1,2,3,inf", "1, 2,3,4", "a,b,c,d",
+            "1,2,3,1e99",
                     "1,2,3,4,", ""):
             self.fails(2, *base, "--box", box)
         self.fails(2, *base, "--box", "50,50,40,60")
@@ -191,7 +192,8 @@ class Cli(unittest.TestCase):
 
     def test_text_from_another_folder(self):
         shutil.copy(A, self.path("a.png"))
-        done = run("--quiet", "segment", MODEL, "a.png", "-p", "triangle", "--threads=1", cwd=self.dir)
+        done = run("--quiet", "segment", MODEL, "a.png", "-p", "triangle", "--threads=1",
+            cwd=self.dir)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(
             done.stdout.decode(),
@@ -204,8 +206,10 @@ class Cli(unittest.TestCase):
         shutil.copy(A, self.path("a.png"))
         shutil.copy(A, self.path("x/a.png"))
         out = [self.path(n) for n in ("over", "masks", "raw", "all.json")]
-        done = run("segment", MODEL, self.path("a.png"), self.path("x/a.png"), "-p", "triangle", "-p",
-                   "shapes", "--overlay-dir", out[0], "--masks", out[1], "--raw", out[2], "--json", out[3])
+        done = run("segment", MODEL, self.path("a.png"), self.path("x/a.png"), "-p", "triangle",
+            "-p",
+                   "shapes", "--overlay-dir", out[0], "--masks", out[1], "--raw", out[2],
+                   "--json", out[3])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(os.listdir(out[0])), ["a-2.png", "a.png"])
         numbers = ["1_1", "2_1", "2_2", "2_3", "2_4"]
@@ -224,12 +228,14 @@ class Cli(unittest.TestCase):
         self.assertEqual(raw["1_1_pred_boxes.npy"], ("<f4", (queries, 4)))
         self.assertEqual(raw["1_1_pred_masks.npy"], ("<f4", (queries, h, w)))
         self.assertEqual(raw["1_1_semantic_seg.npy"], ("<f4", (1, h, w)))
-        self.assertEqual((raw["1_1_input_ids.npy"][0], len(raw["1_1_input_ids.npy"][1])), ("<i8", 1))
+        self.assertEqual((raw["1_1_input_ids.npy"][0], len(raw["1_1_input_ids.npy"][1])), ("<i8",
+            1))
 
     def test_targets_kept(self):
         copy = self.path("a.png")
         shutil.copy(A, copy)
-        self.assertEqual(run("segment", MODEL, copy, "-p", "x", "--overlay-dir", self.dir).returncode, 2)
+        self.assertEqual(run("segment", MODEL, copy, "-p", "x", "--overlay-dir",
+            self.dir).returncode, 2)
         with open(copy, "rb") as a, open(A, "rb") as b:
             self.assertEqual(a.read(), b.read())
         fifo = self.path("fifo")
@@ -295,7 +301,8 @@ class Cli(unittest.TestCase):
     def test_reps(self):
         done = run("segment", MODEL, A, "-p", "triangle", "--reps", "2")
         self.assertEqual((done.returncode, done.stdout.count(b"instance")), (0, 1))
-        self.assertRegex(done.stderr, rb"vit +min [0-9.]+  median [0-9.]+  max [0-9.]+ ms  \(2 runs\)")
+        self.assertRegex(done.stderr,
+            rb"vit +min [0-9.]+  median [0-9.]+  max [0-9.]+ ms  \(2 runs\)")
 
 
 if __name__ == "__main__":
