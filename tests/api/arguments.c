@@ -123,7 +123,8 @@ static void test_short_buffers_write_nothing(void **state) {
   assert_true(count >= 2);
   memset(one, 0x5a, sizeof one);
   k = 1;
-  assert_int_equal(npuseg_result_instances(result, one, sizeof one[0], &k), NPUSEG_BUFFER_TOO_SMALL);
+  assert_int_equal(npuseg_result_instances(result, one, sizeof one[0], &k),
+                   NPUSEG_BUFFER_TOO_SMALL);
   assert_int_equal(k, count);
   assert_int_equal(one[0].query, 0x5a5a5a5a);
   for (i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {

@@ -70,10 +70,9 @@ static void test_boxes_and_labels_matter(void **state) {
 
 static void test_refused_boxes(void **state) {
   static const npuseg_box bad[] = {
-      {10, 10, 10, 20, 1},           {20, 10, 10, 20, 1},      {10, 20, 20, 10, 1},
-      {-10, 5, 20, 20, 1},           {5, -10, 20, 20, 1},      {10, 10, 20, 20, 2},
-      {10, 10, 20, 20, -1},          {400, 10, 420, 20, 1},    {10, 10, 20, INFINITY, 1},
-      {NAN, 10, 20, 20, 1},
+      {10, 10, 10, 20, 1},       {20, 10, 10, 20, 1},  {10, 20, 20, 10, 1},  {-10, 5, 20, 20, 1},
+      {5, -10, 20, 20, 1},       {10, 10, 20, 20, 2},  {10, 10, 20, 20, -1}, {400, 10, 420, 20, 1},
+      {10, 10, 20, INFINITY, 1}, {NAN, 10, 20, 20, 1},
   };
   npuseg_result *result;
   npuseg_box negative = good;

@@ -122,8 +122,8 @@ static void test_answers_equal_the_reference(void **state) {
     MUST(npuseg_release(image));
   }
   MUST(npuseg_release(model));
-  print_message("largest differences: score %.2g, box %.2g px, mask %zu px\n",
-                (double)worst_score, (double)worst_box, worst_mask);
+  print_message("largest differences: score %.2g, box %.2g px, mask %zu px\n", (double)worst_score,
+                (double)worst_box, worst_mask);
   assert_true(worst_score <= SCORE_BOUND);
   assert_true(worst_box <= BOX_BOUND);
   assert_true(worst_mask <= MASK_BOUND);

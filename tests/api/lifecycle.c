@@ -61,7 +61,8 @@ static void test_handles_of_the_wrong_kind(void **state) {
 }
 
 static void test_any_order_of_release(void **state) {
-  static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                   {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   size_t i, k;
   (void)state;
   for (i = 0; i < 6; ++i) {

@@ -85,8 +85,8 @@ static void test_failures_give_pixels_back_too(void **state) {
 }
 
 static void test_formats_and_strides(void **state) {
-  static const unsigned char bgra[2 * 16] = {3, 2, 1, 255, 6, 5, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                                             9, 8, 7, 255, 12, 11, 10, 255};
+  static const unsigned char bgra[2 * 16] = {3, 2, 1, 255, 6, 5, 4, 0,   0,  0,  0,  0,
+                                             0, 0, 0, 0,   9, 8, 7, 255, 12, 11, 10, 255};
   static const unsigned char expected[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   unsigned char rgb[12];
   npuseg_pixels pixels;

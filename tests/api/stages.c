@@ -74,9 +74,9 @@ static double seconds(void) {
 }
 
 static void test_cancel_from_the_progress_callback(void **state) {
-  static const uint32_t stages[] = {NPUSEG_STAGE_PREPROCESS, NPUSEG_STAGE_VIT, NPUSEG_STAGE_TEXT,
-                                    NPUSEG_STAGE_DETR_ENCODER, NPUSEG_STAGE_DETR_DECODER,
-                                    NPUSEG_STAGE_MASK_DECODER};
+  static const uint32_t stages[] = {NPUSEG_STAGE_PREPROCESS,   NPUSEG_STAGE_VIT,
+                                    NPUSEG_STAGE_TEXT,         NPUSEG_STAGE_DETR_ENCODER,
+                                    NPUSEG_STAGE_DETR_DECODER, NPUSEG_STAGE_MASK_DECODER};
   npuseg_sam3 *model = load_demo();
   npuseg_image *fresh = open_sample(SAMPLE("a.png"));
   npuseg_result *expected = NULL, *after = NULL;
@@ -171,8 +171,7 @@ static void test_long_prompts(void **state) {
   assert_int_equal(info.tokens, 32);
   assert_true(info.tokens_dropped > 0);
   MUST(npuseg_release(result));
-  REFUSED(npuseg_segment_text(model, image, "\xff\xfe", 2, NULL, &result),
-          NPUSEG_INVALID_ARGUMENT);
+  REFUSED(npuseg_segment_text(model, image, "\xff\xfe", 2, NULL, &result), NPUSEG_INVALID_ARGUMENT);
   MUST(npuseg_segment_text(model, image, "circles", 6, NULL, &result));
   MUST(npuseg_release(result));
   MUST(npuseg_segment(model, image, "", NULL, &result));

@@ -3,6 +3,8 @@
 #ifndef NPUSEG_TEST_SUPPORT_H
 #define NPUSEG_TEST_SUPPORT_H
 
+#include <cmocka.h>
+#include <npuseg.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,38 +13,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <npuseg.h>
-
 #define SAMPLE(name) NPUSEG_DEMO_DIR "/samples/" name
 
 /* The message is what a failing test must show. */
-#define MUST(call)                                                                         \
-  do {                                                                                     \
-    const npuseg_status status_ = (call);                                                  \
-    if (status_ != NPUSEG_OK) {                                                            \
+#define MUST(call)                                                                          \
+  do {                                                                                      \
+    const npuseg_status status_ = (call);                                                   \
+    if (status_ != NPUSEG_OK) {                                                             \
       print_error("%s: %s: %s\n", #call, npuseg_status_name(status_), npuseg_last_error()); \
-    }                                                                                      \
-    assert_int_equal(status_, NPUSEG_OK);                                                  \
+    }                                                                                       \
+    assert_int_equal(status_, NPUSEG_OK);                                                   \
   } while (0)
 
 /* Fails with this status, a message, and the same status in the error info. */
-#define REFUSED(call, expected)                              \
-  do {                                                       \
-    npuseg_error_info info_;                                 \
-    memset(&info_, 0, sizeof info_);                         \
-    info_.struct_size = (uint32_t)sizeof info_;              \
-    assert_int_equal((call), (expected));                    \
-    assert_true(strlen(npuseg_last_error()) > 10);           \
+#define REFUSED(call, expected)                                  \
+  do {                                                           \
+    npuseg_error_info info_;                                     \
+    memset(&info_, 0, sizeof info_);                             \
+    info_.struct_size = (uint32_t)sizeof info_;                  \
+    assert_int_equal((call), (expected));                        \
+    assert_true(strlen(npuseg_last_error()) > 10);               \
     assert_int_equal(npuseg_last_error_info(&info_), NPUSEG_OK); \
-    assert_int_equal(info_.status, (expected));              \
-    assert_string_equal(info_.message, npuseg_last_error()); \
+    assert_int_equal(info_.status, (expected));                  \
+    assert_string_equal(info_.message, npuseg_last_error());     \
   } while (0)
 
-#define SIZED(type, name)            \
-  type name;                         \
-  memset(&name, 0, sizeof name);     \
+#define SIZED(type, name)        \
+  type name;                     \
+  memset(&name, 0, sizeof name); \
   name.struct_size = (uint32_t)sizeof name
 
 static inline npuseg_sam3 *load_demo(void) {

@@ -26,7 +26,8 @@ def main():
             for i in order:
                 box = ", ".join(floating(v) for v in prompt["boxes"][i])
                 counts = json.dumps(prompt["masks"][i]["counts"])
-                instances.append(f"    {{{prompt['scores'][i]}F, {{{box}}}, {prompt['areas'][i]}U,\n"
+                instances.append(f"    {{{prompt['scores'][i]}F, {{{box}}}, "
+                                 f"{prompt['areas'][i]}U,\n"
                                  f"     {counts.replace('?', chr(92) + '?')}}},")
             box = ", ".join(floating(v) for v in prompt["box"]) if "box" in prompt else "0"
             prompts.append(f"    {{{json.dumps(prompt['text'], ensure_ascii=False)}, "

@@ -7,7 +7,7 @@ import sys
 
 import tree
 
-GENERATED = ("include/", "tests/abi/", "demo/")
+GENERATED = ("include/", "tests/abi/", "tests/api/demo_expected.h", "demo/")
 
 
 def main():
