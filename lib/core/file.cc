@@ -121,6 +121,12 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
 }
 
 Status write_file_atomically(const std::string& path, std::span<const unsigned char> bytes) {
+  struct stat existing {};
+  // A rename would put a file in the place of a device, a pipe or a link to one.
+  if (::lstat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+    return Status(Code::kIo, "cannot write: " + path +
+                                 ": exists and is not a regular file; choose another name");
+  }
   std::string pattern = path + ".XXXXXX";
   std::vector<char> name(pattern.begin(), pattern.end());
   name.push_back('\0');

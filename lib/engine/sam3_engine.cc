@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "image/resize.h"
+#include "model/sam3/weights.h"
 
 namespace npuseg::engine {
 
@@ -44,14 +45,15 @@ uint64_t activation_estimate(const checkpoint::Sam3Config& config) {
   return std::max({vit, neck, prompt}) * sizeof(float);
 }
 
-std::string dtype_of(const checkpoint::Checkpoint& files) {
-  std::string dtype;
-  for (const auto& [name, entry] : files.tensors()) {
-    if (name.starts_with("tracker_")) continue;
-    if (dtype.empty()) dtype = entry.dtype_name;
-    if (dtype != entry.dtype_name) return "mixed";
+// What loading uses of the files.
+void count_used(const sam3::Weights& weights, Sam3Facts* facts) {
+  for (const auto& [name, view] : weights.used) {
+    facts->parameters += view.shape.elements();
+    facts->weight_bytes += view.bytes();
+    const char* dtype = core::dtype_name(view.dtype);
+    if (facts->dtype.empty()) facts->dtype = dtype;
+    if (facts->dtype != dtype) facts->dtype = "mixed";
   }
-  return dtype;
 }
 
 }  // namespace
@@ -68,12 +70,9 @@ Result<Sam3Facts> Sam3Engine::probe(const std::string& directory) {
   NPUSEG_ASSIGN_OR_RETURN(facts.config, checkpoint::read_sam3_config(directory));
   NPUSEG_ASSIGN_OR_RETURN(const checkpoint::Checkpoint files,
                           checkpoint::Checkpoint::open(directory));
-  for (const auto& [name, entry] : files.tensors()) {
-    if (name.starts_with("tracker_")) continue;
-    facts.parameters += entry.view.shape.elements();
-    facts.weight_bytes += entry.view.bytes();
-  }
-  facts.dtype = dtype_of(files);
+  sam3::Weights weights;
+  NPUSEG_RETURN_IF_ERROR(sam3::Weights::bind(files, facts.config, directory, &weights));
+  count_used(weights, &facts);
   facts.memory_estimate = facts.weight_bytes + activation_estimate(facts.config);
   return facts;
 }
@@ -203,6 +202,8 @@ Result<Sam3Engine::Text> Sam3Engine::text_features(const std::vector<int64_t>& i
   }
   NPUSEG_ASSIGN_OR_RETURN(Text features, sam3::encode_text(*model_, call, ids, times));
   const std::lock_guard lock(mutex_);
+  // Another thread may have computed the same meanwhile.
+  texts_.remove_if([&](const CachedText& text) { return text.ids == ids; });
   texts_.push_front({ids, features});
   if (texts_.size() > cache_entries_) texts_.pop_back();
   return features;
