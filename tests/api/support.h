@@ -3,7 +3,6 @@
 #ifndef NPUSEG_TEST_SUPPORT_H
 #define NPUSEG_TEST_SUPPORT_H
 
-#include <cmocka.h>
 #include <npuseg.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+/* cmocka.h needs the headers above before it, so it must not be sorted. */
+/* clang-format off */
+#include <cmocka.h>
+/* clang-format on */
 
 #define SAMPLE(name) NPUSEG_DEMO_DIR "/samples/" name
 
