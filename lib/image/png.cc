@@ -184,7 +184,7 @@ void Metadata::take(const Chunk& chunk) {
       at = end + 1;
     }
   }
-  (is_xmp ? xmp : raw_exif) = {chunk.body.subspan(at), compressed};
+  (is_xmp ? xmp : raw_exif) = Text{chunk.body.subspan(at), compressed};
 }
 
 // Everything before the pixels.
