@@ -19,9 +19,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set_target_properties(npuseg_flags PROPERTIES INTERFACE_COMPILE_OPTIONS "${options}")
 endif()
 if(NPUSEG_SANITIZE)
-  target_compile_options(npuseg_flags INTERFACE -fsanitize=${NPUSEG_SANITIZE}
-    -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_link_options(npuseg_flags INTERFACE -fsanitize=${NPUSEG_SANITIZE})
+  # For everything, C test programs included: a sanitizer's run-time library must be in the program.
+  add_compile_options(-fsanitize=${NPUSEG_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${NPUSEG_SANITIZE})
 endif()
 if(NPUSEG_BUILD_FUZZERS)
   target_compile_options(npuseg_flags INTERFACE -fsanitize=fuzzer-no-link)
