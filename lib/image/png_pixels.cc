@@ -40,12 +40,12 @@ uint32_t PngFormat::channels() const {
 
 void PngPixels::set_palette(const uint8_t* entries, uint32_t count) {
   palette_.fill(0);
-  std::memcpy(palette_.data(), entries, size_t{std::min(count, 256u)} * 3);
+  if (count > 0) std::memcpy(palette_.data(), entries, size_t{std::min(count, 256u)} * 3);
 }
 
 void PngPixels::set_palette_alpha(const uint8_t* alpha, uint32_t count) {
   palette_alphas_ = std::min(count, 256u);
-  std::memcpy(palette_alpha_.data(), alpha, palette_alphas_);
+  if (count > 0) std::memcpy(palette_alpha_.data(), alpha, palette_alphas_);
 }
 
 void PngPixels::set_transparent(uint16_t r, uint16_t g, uint16_t b) {
