@@ -7,6 +7,7 @@ pictures.bin: records of u16 name length, name, u8 alpha (1: over white), u8 exi
 u32 width, u32 height (0: refused), u32 CRC-32 of the RGB bytes; little-endian.
 numbers.txt: one case a line, described in golden_test.cc.
 """
+
 import io
 import pathlib
 import random
@@ -39,7 +40,15 @@ def lcg_bytes(count):
     return bytes(out)
 
 
-PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+PASSES = [
+    (0, 0, 8, 8),
+    (4, 0, 8, 8),
+    (0, 4, 4, 8),
+    (2, 0, 4, 4),
+    (0, 2, 2, 4),
+    (1, 0, 2, 2),
+    (0, 1, 1, 2),
+]
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
@@ -67,12 +76,19 @@ def png(width, height, depth, colour, interlace, extra=()):
         columns, lines = len(range(x0, width, dx)), len(range(y0, height, dy))
         if columns and lines:
             size = (columns * bits + 7) // 8
-            rows = [bytes(RNG.choice((0, 1, 5, 128, 255, RNG.randrange(256))) for _ in range(size))
-                    for _ in range(lines)]
+            rows = [
+                bytes(RNG.choice((0, 1, 5, 128, 255, RNG.randrange(256))) for _ in range(size))
+                for _ in range(lines)
+            ]
             data += filtered(rows, max(1, bits // 8))
     head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlace)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + b"".join(chunk(*e) for e in extra)
-            + chunk(b"IDAT", zlib.compress(bytes(data))) + chunk(b"IEND", b""))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + b"".join(chunk(*e) for e in extra)
+        + chunk(b"IDAT", zlib.compress(bytes(data)))
+        + chunk(b"IEND", b"")
+    )
 
 
 def reference(data, alpha, exif):
@@ -98,7 +114,13 @@ def reference(data, alpha, exif):
 
 
 def picture_files():
-    for colour, depths in ((0, (1, 2, 4, 8, 16)), (2, (8, 16)), (3, (1, 2, 4, 8)), (4, (8, 16)), (6, (8, 16))):
+    for colour, depths in (
+        (0, (1, 2, 4, 8, 16)),
+        (2, (8, 16)),
+        (3, (1, 2, 4, 8)),
+        (4, (8, 16)),
+        (6, (8, 16)),
+    ):
         for depth in depths:
             for interlace in (0, 1):
                 for width, height in ((1, 1), (5, 3), (9, 10), (3, 17)):
@@ -108,7 +130,9 @@ def picture_files():
                         if RNG.random() < 0.6:
                             extra.append((b"tRNS", lcg_bytes(RNG.choice((1, 2, 100)))))
                     elif colour in (0, 2) and RNG.random() < 0.6:
-                        keys = [RNG.choice((0, 1, 2, 3, 5, 85, 255, 256, 257, 65535))] * (3 if colour else 1)
+                        keys = [RNG.choice((0, 1, 2, 3, 5, 85, 255, 256, 257, 65535))] * (
+                            3 if colour else 1
+                        )
                         extra.append((b"tRNS", struct.pack(f">{len(keys)}H", *keys)))
                     name = f"png c{colour} d{depth} i{interlace} {width}x{height}"
                     yield name, png(width, height, depth, colour, interlace, extra)
@@ -150,9 +174,11 @@ def oriented_files():
     plain = io.BytesIO()
     small.save(plain, "PNG")
     plain = plain.getvalue()
-    for name, extra in (("tEXt", chunk(b"tEXt", profile + text)),
-                        ("zTXt", chunk(b"zTXt", profile + b"\0" + zlib.compress(text))),
-                        ("iTXt", chunk(b"iTXt", itxt))):
+    for name, extra in (
+        ("tEXt", chunk(b"tEXt", profile + text)),
+        ("zTXt", chunk(b"zTXt", profile + b"\0" + zlib.compress(text))),
+        ("iTXt", chunk(b"iTXt", itxt)),
+    ):
         yield f"{name} before", plain[:33] + extra + plain[33:]
         yield f"{name} behind", plain[:-12] + extra + plain[-12:]
 
@@ -171,9 +197,11 @@ def damaged(files):
             if at < 0:
                 data = data[: RNG.randrange(len(data) // 2, len(data))] + b"\xff\xd9"
             else:  # fewer bytes of zlib stream in an IDAT whose checksum nobody looks at
-                size = struct.unpack(">I", data[at - 4:at])[0]
+                size = struct.unpack(">I", data[at - 4 : at])[0]
                 cut = RNG.randrange(size)
-                data = data[:at - 4] + chunk(b"IDAT", bytes(data[at + 4:at + 4 + cut])) + data[-12:]
+                data = (
+                    data[: at - 4] + chunk(b"IDAT", bytes(data[at + 4 : at + 4 + cut])) + data[-12:]
+                )
         yield f"damaged {index} {name}", bytes(data)
 
 
@@ -189,9 +217,13 @@ def write_pictures():
         if name.startswith("damaged") and "jpeg" in name and b"\xff\xc2" in data:
             continue
         rgb = reference(data, alpha, exif)
-        width, height, crc = (0, 0, 0) if rgb is None else (rgb.shape[1], rgb.shape[0], zlib.crc32(rgb.tobytes()))
+        width, height, crc = (
+            (0, 0, 0) if rgb is None else (rgb.shape[1], rgb.shape[0], zlib.crc32(rgb.tobytes()))
+        )
         text = name.encode()
-        out += struct.pack("<H", len(text)) + text + struct.pack("<BBI", alpha, exif, len(data)) + data
+        out += (
+            struct.pack("<H", len(text)) + text + struct.pack("<BBI", alpha, exif, len(data)) + data
+        )
         out += struct.pack("<III", width, height, crc)
     (OUT / "pictures.bin").write_bytes(out)
     return files
@@ -203,18 +235,38 @@ def write_numbers():
         h, w, oh, ow = (RNG.choice((1, 2, 3, 7, 16, 33, 64, 130, 257)) for _ in range(4))
         if (oh, ow) == (1, 1):
             continue
-        image = torch.frombuffer(bytearray(lcg_bytes(h * w * 3)), dtype=torch.uint8).reshape(h, w, 3).permute(2, 0, 1)
-        for name, mode in (("bilinear", InterpolationMode.BILINEAR), ("bicubic", InterpolationMode.BICUBIC)):
+        image = (
+            torch.frombuffer(bytearray(lcg_bytes(h * w * 3)), dtype=torch.uint8)
+            .reshape(h, w, 3)
+            .permute(2, 0, 1)
+        )
+        for name, mode in (
+            ("bilinear", InterpolationMode.BILINEAR),
+            ("bicubic", InterpolationMode.BICUBIC),
+        ):
             result = tvf.resize(image, [oh, ow], interpolation=mode, antialias=True)
             crc = zlib.crc32(result.permute(1, 2, 0).contiguous().numpy().tobytes())
             lines.append(f"resize {name} {h} {w} {oh} {ow} {crc:08x}")
-    for h, w, oh, ow in ((288, 288, 480, 640), (288, 288, 100, 120), (72, 72, 1008, 333), (20, 31, 90, 200), (16, 16, 16, 400)):
+    for h, w, oh, ow in (
+        (288, 288, 480, 640),
+        (288, 288, 100, 120),
+        (72, 72, 1008, 333),
+        (20, 31, 90, 200),
+        (16, 16, 16, 400),
+    ):
         values = np.frombuffer(lcg_bytes(h * w), np.uint8).reshape(h, w).astype(np.float32) / 256
         maps = torch.from_numpy(values).expand(4, h, w).contiguous()[None]
-        result = torch.nn.functional.interpolate(maps, (oh, ow), mode="bilinear", align_corners=False)[0, 0]
+        result = torch.nn.functional.interpolate(
+            maps, (oh, ow), mode="bilinear", align_corners=False
+        )[0, 0]
         area = int((result > 0.5).sum())
-        lines.append(f"mask {h} {w} {oh} {ow} {zlib.crc32(result.contiguous().numpy().tobytes()):08x} {area}")
-    for mean, std in (((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))):
+        lines.append(
+            f"mask {h} {w} {oh} {ow} {zlib.crc32(result.contiguous().numpy().tobytes()):08x} {area}"
+        )
+    for mean, std in (
+        ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+        ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ):
         x = torch.arange(256, dtype=torch.uint8)
         table = []
         for m, s in zip(mean, std):
@@ -229,7 +281,9 @@ def write_numbers():
         mask = np.asfortranarray((flat < cut).astype(np.uint8))
         rle = coco.encode(mask)
         box = " ".join(str(int(v)) for v in coco.toBbox(rle))
-        lines.append(f"rle {index} {h} {w} {cut} {int(coco.area(rle))} {box} {rle['counts'].decode()}")
+        lines.append(
+            f"rle {index} {h} {w} {cut} {int(coco.area(rle))} {box} {rle['counts'].decode()}"
+        )
     (OUT / "numbers.txt").write_text("\n".join(lines) + "\n")
 
 
