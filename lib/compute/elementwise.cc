@@ -135,11 +135,15 @@ void apply_isa_limit() {
   std::call_once(once, [] {
     const std::string limit = core::env_max_isa();
     if (limit.empty()) return;
-    // Highway's targets are bits, better ones lower; disable everything above the limit.
-    if (limit == "scalar" || limit == "sse4") {
-      hwy::DisableTargets(HWY_AVX3_DL | HWY_AVX3 | HWY_AVX2);
+    // Highway's targets are bits, better ones lower: disable all x86 bits above the limit, those
+    // that newer releases add too. The baseline of the build always stays.
+    const auto all_up_to = [](int64_t target) { return 2 * target - 1; };
+    if (limit == "scalar") {
+      hwy::DisableTargets(all_up_to(HWY_SSSE3));
+    } else if (limit == "sse4") {
+      hwy::DisableTargets(all_up_to(HWY_AVX2));
     } else if (limit == "avx2") {
-      hwy::DisableTargets(HWY_AVX3_DL | HWY_AVX3);
+      hwy::DisableTargets(all_up_to(HWY_AVX3));
     }
     limit_gemm_isa(limit);
   });

@@ -35,6 +35,41 @@ void store(unsigned char* bytes, const T& value) {
   std::memcpy(bytes, &value, sizeof(T));
 }
 
+// Integers of more than 18 digits written as decimals, which makes doubles of them: transformers
+// writes 10^30 for "no limit", and the parser refuses what 64 bits do not hold.
+std::string with_long_integers_as_decimals(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 64);
+  bool in_string = false;
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (in_string && c == '\\' && at + 1 < text.size()) {
+      out.append(text.substr(at, 2));
+      at += 2;
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    const auto is_number = [](char n) {
+      return (n >= '0' && n <= '9') || n == '-' || n == '+' || n == '.' || n == 'e' || n == 'E';
+    };
+    size_t end = at;
+    bool integer = true;
+    while (!in_string && end < text.size() && is_number(text[end])) {
+      integer = integer && (text[end] == '-' || (text[end] >= '0' && text[end] <= '9'));
+      ++end;
+    }
+    if (end == at) {
+      out.push_back(c);
+      ++at;
+      continue;
+    }
+    out.append(text.substr(at, end - at));
+    if (integer && end - at > 18) out.append(".0");
+    at = end;
+  }
+  return out;
+}
+
 }  // namespace
 
 bool JsonValue::is_null() const { return exists_ && load<dom::element>(element_).is_null(); }
@@ -173,8 +208,16 @@ Result<JsonDocument> JsonDocument::parse(std::string_view text, const std::strin
       document.parsed_->parser.allocate(std::max<size_t>(text.size(), 32), max_depth);
   if (error == simdjson::SUCCESS) {
     // realloc_if_needed copies the text into padded memory, so any string_view will do.
-    error =
-        document.parsed_->parser.parse(text.data(), text.size(), true).get(document.parsed_->root);
+    error = document.parsed_->parser.parse(text.empty() ? "" : text.data(), text.size(), true)
+                .get(document.parsed_->root);
+  }
+  if (error == simdjson::NUMBER_ERROR) {
+    const std::string decimals = with_long_integers_as_decimals(text);
+    error = document.parsed_->parser.allocate(std::max<size_t>(decimals.size(), 32), max_depth);
+    if (error == simdjson::SUCCESS) {
+      error = document.parsed_->parser.parse(decimals.data(), decimals.size(), true)
+                  .get(document.parsed_->root);
+    }
   }
   if (error == simdjson::MEMALLOC) {
     return Status(Code::kOutOfMemory, "cannot parse: " + where + ": out of memory");

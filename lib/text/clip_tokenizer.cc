@@ -57,19 +57,35 @@ struct Cut {
   uint32_t id = 0;
 };
 
-// Leftmost occurrence of any token at or behind `from`, the longest at the same place.
+// Finds added tokens from left to right, the longest of those that start at the same place. Where
+// each token comes next is kept, so that a text is searched once per token.
 template <class Tokens>
-Cut find_added(std::string_view text, size_t from, const Tokens& tokens) {
-  Cut best;
-  for (const auto& token : tokens) {
-    const size_t at = text.find(token.content, from);
-    if (at == std::string_view::npos) continue;
-    if (at < best.at || (at == best.at && token.content.size() > best.length)) {
-      best = {at, token.content.size(), token.id};
-    }
+class AddedFinder {
+ public:
+  AddedFinder(std::string_view text, const Tokens& tokens) : text_(text), tokens_(tokens) {
+    next_.reserve(tokens.size());
+    for (const auto& token : tokens) next_.push_back(text.find(token.content));
   }
-  return best;
-}
+
+  // The first at or behind `from`; length 0 when there is none.
+  Cut next(size_t from) {
+    Cut best;
+    for (size_t i = 0; i < next_.size(); ++i) {
+      const std::string& content = tokens_[i].content;
+      if (next_[i] < from) next_[i] = text_.find(content, from);
+      if (next_[i] == std::string_view::npos) continue;
+      if (next_[i] < best.at || (next_[i] == best.at && content.size() > best.length)) {
+        best = {next_[i], content.size(), tokens_[i].id};
+      }
+    }
+    return best;
+  }
+
+ private:
+  std::string_view text_;
+  const Tokens& tokens_;
+  std::vector<size_t> next_;
+};
 
 }  // namespace
 
@@ -118,9 +134,10 @@ void ClipTokenizer::encode_words(std::string_view text, std::vector<int64_t>* id
 Status ClipTokenizer::encode_piece(std::string_view raw, std::vector<int64_t>* ids) const {
   NPUSEG_ASSIGN_OR_RETURN(const std::string normalized, normalize(raw));
   const std::string_view text = normalized;
+  AddedFinder finder(text, normalized_added_);
   size_t at = 0;
   while (at < text.size()) {
-    const Cut cut = find_added(text, at, normalized_added_);
+    const Cut cut = finder.next(at);
     if (cut.length == 0) break;
     encode_words(text.substr(at, cut.at - at), ids);
     ids->push_back(cut.id);
@@ -138,9 +155,10 @@ Result<std::vector<int64_t>> ClipTokenizer::encode(std::string_view text) const 
         core::format("cannot read prompt: byte %zu: not valid UTF-8; pass UTF-8 text", bad));
   }
   std::vector<int64_t> ids{bos_};
+  AddedFinder finder(text, raw_added_);
   size_t at = 0;
   while (at < text.size()) {
-    const Cut cut = find_added(text, at, raw_added_);
+    const Cut cut = finder.next(at);
     if (cut.length == 0) break;
     NPUSEG_RETURN_IF_ERROR(encode_piece(text.substr(at, cut.at - at), &ids));
     ids.push_back(cut.id);

@@ -58,6 +58,7 @@ class ClipTokenizerBuilder {
 
   Status add_vocab(const JsonValue& vocab) {
     if (!vocab.is_object()) return broken("has no vocabulary object");
+    vocab_.reserve(vocab.size());
     return vocab.for_each_member([&](std::string_view token, const JsonValue& value) -> Status {
       uint64_t id = 0;
       if (!value.get(&id) || id > kMaxId) {
@@ -73,9 +74,10 @@ class ClipTokenizerBuilder {
   }
 
   Status add_merge(std::string_view left, std::string_view right) {
-    const auto a = vocab_.find(std::string(left));
-    const auto b = vocab_.find(std::string(right));
-    const auto joined = vocab_.find(std::string(left) + std::string(right));
+    joined_.assign(left).append(right);
+    const auto a = vocab_.find(left);
+    const auto b = vocab_.find(right);
+    const auto joined = vocab_.find(joined_);
     if (a == vocab_.end() || b == vocab_.end() || joined == vocab_.end()) {
       return broken(
           core::format("merge %zu: \"%s\" or \"%s\" or what they give is not in the "
@@ -91,14 +93,16 @@ class ClipTokenizerBuilder {
     return merges.for_each_element([&](const JsonValue& merge) -> Status {
       std::string_view text;
       if (merge.get(&text)) return add_merge_line(text);
-      std::vector<std::string_view> parts;
+      std::string_view parts[2];
+      size_t count = 0;
       NPUSEG_RETURN_IF_ERROR(merge.for_each_element([&](const JsonValue& part) -> Status {
-        std::string_view name;
-        if (!part.get(&name)) return broken("has a merge that is not of strings");
-        parts.push_back(name);
+        if (!part.get(&parts[count < 2 ? count : 1])) {
+          return broken("has a merge that is not of strings");
+        }
+        ++count;
         return {};
       }));
-      if (parts.size() != 2) return broken("has a merge that is not of two strings");
+      if (count != 2) return broken("has a merge that is not of two strings");
       return add_merge(parts[0], parts[1]);
     });
   }
@@ -164,18 +168,33 @@ class ClipTokenizerBuilder {
           }
           return add_token(id, token);
         }));
-    std::string_view pad;
-    if (token_name(root["pad_token"], &pad)) pad_ = id_of(pad);
+    // The reference takes the names here before what the post-processor says.
+    const auto named = [&](const char* key, std::optional<uint32_t>* id) {
+      std::string_view name;
+      if (!token_name(root[key], &name)) return;
+      if (const std::optional<uint32_t> found = id_of(name)) *id = found;
+    };
+    named("bos_token", &bos_);
+    named("eos_token", &eos_);
+    named("pad_token", &pad_);
     return {};
   }
 
+  // While the documents read from are alive.
   Result<ClipTokenizer> finish() {
+    NPUSEG_RETURN_IF_ERROR(check_ids());
     ClipTokenizer out;
     const std::optional<uint32_t> bos = bos_ ? bos_ : id_of(kBos);
     const std::optional<uint32_t> eos = eos_ ? eos_ : id_of(kEos);
     if (!bos || !eos) {
       return broken(std::string("has neither ") + kBos + " and " + kEos +
                     " nor other start and end");
+    }
+    for (const uint32_t id : {*bos, *eos, pad_.value_or(*eos)}) {
+      if (id >= vocab_size_) {
+        return broken(
+            core::format("start, end or padding token has id %u of %zu", id, vocab_size_));
+      }
     }
     out.bos_ = *bos;
     out.eos_ = *eos;
@@ -192,7 +211,7 @@ class ClipTokenizerBuilder {
     for (const uint32_t id : {*bos, *eos}) {
       if (added_.find(id) != added_.end()) continue;
       for (const auto& [token, token_id] : vocab_) {
-        if (token_id == id) added_[id] = {token, false};
+        if (token_id == id) added_[id] = {std::string(token), false};
       }
     }
     out.merges_.reserve(ranks_.size());
@@ -221,13 +240,46 @@ class ClipTokenizerBuilder {
   }
 
  private:
+  // Every id from 0 has one token; an added token that is in the vocabulary has its id there.
+  [[nodiscard]] Status check_ids() {
+    const size_t most = vocab_.size() + added_.size();
+    if (vocab_size_ > most) {
+      return broken(core::format("id %zu is behind the %zu tokens it has", vocab_size_ - 1, most));
+    }
+    std::vector<bool> taken(vocab_size_, false);
+    size_t count = 0;
+    const auto take = [&](std::string_view token, uint32_t id) -> Status {
+      if (taken[id]) {
+        return broken(core::format("id %u of \"%s\" belongs to another token too", id,
+                                   std::string(token).c_str()));
+      }
+      taken[id] = true;
+      ++count;
+      return {};
+    };
+    for (const auto& [token, id] : vocab_) NPUSEG_RETURN_IF_ERROR(take(token, id));
+    for (const auto& [id, added] : added_) {
+      const auto [at, is_new] = vocab_.emplace(added.content, id);
+      if (is_new) {
+        NPUSEG_RETURN_IF_ERROR(take(added.content, id));
+      } else if (at->second != id) {
+        return broken(core::format("added token \"%s\" has id %u and id %u", added.content.c_str(),
+                                   id, at->second));
+      }
+    }
+    if (count != vocab_size_) {
+      return broken(core::format("has %zu tokens for ids up to %zu", count, vocab_size_ - 1));
+    }
+    return {};
+  }
+
   void note_id(uint32_t id) { vocab_size_ = std::max<size_t>(vocab_size_, size_t{id} + 1); }
 
   [[nodiscard]] std::optional<uint32_t> id_of(std::string_view token) const {
     for (const auto& [id, added] : added_) {
       if (added.content == token) return id;
     }
-    const auto at = vocab_.find(std::string(token));
+    const auto at = vocab_.find(token);
     if (at == vocab_.end()) return std::nullopt;
     return at->second;
   }
@@ -292,7 +344,8 @@ class ClipTokenizerBuilder {
   };
 
   std::string where_;
-  std::unordered_map<std::string, uint32_t> vocab_;
+  std::unordered_map<std::string_view, uint32_t> vocab_;  // names live in the document
+  std::string joined_;
   std::vector<Ranked> ranks_;
   std::map<uint32_t, Added> added_;
   std::optional<uint32_t> bos_;
