@@ -41,6 +41,7 @@ int cgroup_cpus() {
   return static_cast<int>(std::min<long long>((quota + period - 1) / period, 1 << 16));
 }
 
+#ifdef _OPENMP
 // OpenMP's workers do not survive fork(): in a child a parallel region would wait for ever, so a
 // child runs every loop on its own thread (same results by the exactness rule).
 std::atomic<pid_t> pool_owner{0};
@@ -53,6 +54,7 @@ bool pool_is_ours() {
 
 // Joining a pool of a dozen threads takes some ten microseconds, far more on a busy machine.
 constexpr double kWorthThreads = 1e5;
+#endif
 
 constexpr auto kPollEvery = std::chrono::milliseconds(4);
 

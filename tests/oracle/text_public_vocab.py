@@ -8,6 +8,7 @@ The vocabulary file is in the Python package open_clip_torch. The directory gets
 merges.txt and a tokenizer_config.json with the flags of the released SAM 3 directory. Then
 NPUSEG_CLIP_TOKENIZER=OUTPUT_DIR makes text_clip_tokenizer_test check golden/clip_cases.json.
 """
+
 import gzip
 import json
 import pathlib
@@ -15,7 +16,7 @@ import sys
 
 
 def main():
-    lines = gzip.open(sys.argv[1]).read().decode().split("\n")[1:49152 - 256 - 2 + 1]
+    lines = gzip.open(sys.argv[1]).read().decode().split("\n")[1 : 49152 - 256 - 2 + 1]
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     tokens = [chr(b) for b in plain] + [chr(0x100 + n) for n in range(256 - len(plain))]
     tokens += [t + "</w>" for t in tokens] + ["".join(line.split()) for line in lines]
@@ -25,10 +26,19 @@ def main():
     (out / "vocab.json").write_text(json.dumps({t: i for i, t in enumerate(tokens)}))
     (out / "merges.txt").write_text("#version: 0.2\n" + "\n".join(lines) + "\n", encoding="utf-8")
     flags = {"lstrip": False, "rstrip": False, "single_word": False, "special": True}
-    (out / "tokenizer_config.json").write_text(json.dumps({
-        "tokenizer_class": "CLIPTokenizer", "pad_token": "<|endoftext|>", "model_max_length": 10**30,
-        "added_tokens_decoder": {"49406": {"content": tokens[-2], "normalized": True, **flags},
-                                 "49407": {"content": tokens[-1], "normalized": False, **flags}}}))
+    (out / "tokenizer_config.json").write_text(
+        json.dumps(
+            {
+                "tokenizer_class": "CLIPTokenizer",
+                "pad_token": "<|endoftext|>",
+                "model_max_length": 10**30,
+                "added_tokens_decoder": {
+                    "49406": {"content": tokens[-2], "normalized": True, **flags},
+                    "49407": {"content": tokens[-1], "normalized": False, **flags},
+                },
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -6,13 +6,17 @@ Per block of 4096 code points (surrogates left out) five CRC32: of the class dig
 1 letter, 2 number, 3 other), and of lower case, NFC, NFC of "a" c U+0334 and NFC of "a" U+0345 c
 (which show reordering), each followed by a line feed. Needs tokenizers 0.23.3 (requirements.txt).
 """
+
 import pathlib
 import zlib
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 NFC, LOWER = normalizers.NFC(), normalizers.Lowercase()
-CLASSES = [pre_tokenizers.Split(Regex(p), behavior="removed", invert=True) for p in (r"\s", r"\p{L}", r"\p{N}")]
+CLASSES = [
+    pre_tokenizers.Split(Regex(p), behavior="removed", invert=True)
+    for p in (r"\s", r"\p{L}", r"\p{N}")
+]
 
 
 def rows(c):

@@ -199,7 +199,7 @@ void test_stop(void**) {
   const size_t tokens = 5184;
   const size_t width = 1024;
   std::vector<float> q(tokens * width, 0.1f);
-  std::vector<float> out(tokens * width);
+  std::vector<float> out(tokens * width, NAN);
   Stopper stopper;
   npuseg::core::Call call(stopper.options());
   npuseg::compute::Exec exec;
@@ -214,9 +214,9 @@ void test_stop(void**) {
   const auto status = npuseg::compute::attention(exec, args);
   const double took = Stopper::now() - stopper.begin;
   assert_true(status.code() == npuseg::core::Code::kCancelled);
-  // The whole takes over a second; a tile about 4 ms. The margin is for busy machines.
+  // Two threads finish a tile each after the request, of 656 tiles.
   print_message("stopped %.1f ms after the request\n", took - stopper.after_ms);
-  assert_true(took < stopper.after_ms + 1000.0);
+  assert_true(written_share(out) < 0.25);
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ void test_stop(void**) {
   const size_t side = 288;
   const size_t channels = 256;
   std::vector<float> in(side * side * channels, 0.5f);
-  std::vector<float> out(in.size());
+  std::vector<float> out(in.size(), NAN);
   std::vector<float> weight(channels * channels * 9, 0.01f);
   Stopper stopper;
   npuseg::core::Call call(stopper.options());
@@ -213,9 +213,9 @@ void test_stop(void**) {
       tensor(weight, {channels, channels, 3, 3}), view(out.data(), side * side, channels));
   const double took = Stopper::now() - stopper.begin;
   assert_true(status.code() == npuseg::core::Code::kCancelled);
-  // The whole is 98 GFLOP, a band about 10 ms of one core. The margin is for busy machines.
+  // Two threads finish a band each after the request, of 144 bands.
   print_message("stopped %.1f ms after the request\n", took - stopper.after_ms);
-  assert_true(took < stopper.after_ms + 1000.0);
+  assert_true(written_share(out) < 0.25);
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ void test_add(void**) {
 
 void test_rope(void**) {
   Random random(8);
-  for (const size_t dim : {2, 4, 8, 16, 20, 32, 64, 66}) {
+  for (const size_t dim : std::array<size_t, 8>{2, 4, 8, 16, 20, 32, 64, 66}) {
     const size_t heads = 3;
     const size_t rows = 29;
     const size_t table_rows = 9;
@@ -326,7 +326,7 @@ void test_group_norm(void**) {
 // Every half and every bfloat16, at an odd address too.
 void test_widen(void**) {
   for (const DType type : {DType::kBF16, DType::kF16}) {
-    for (const size_t shift : {0, 1}) {
+    for (const size_t shift : {size_t{0}, size_t{1}}) {
       Guarded<unsigned char> stored(2 * 65536 + shift);
       for (size_t i = 0; i < 65536; ++i) {
         const auto bits = static_cast<uint16_t>(i);
@@ -363,7 +363,7 @@ void test_widen(void**) {
 void test_find_non_finite(void**) {
   const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
   for (const size_t n : kSizes) {
-    for (const size_t shift : {0, 1}) {
+    for (const size_t shift : {size_t{0}, size_t{1}}) {
       Guarded<unsigned char> f32(4 * n + shift);
       Guarded<unsigned char> f16(2 * n + shift);
       const float large = 3.4e38f;

@@ -282,7 +282,7 @@ void test_stop(void**) {
   const size_t k = 2048;
   std::vector<float> x(m * k, 0.5f);
   std::vector<float> w(n * k, 0.25f);
-  std::vector<float> out(m * n);
+  std::vector<float> out(m * n, NAN);
   Stopper stopper;
   npuseg::core::Call call(stopper.options());
   npuseg::compute::Exec exec;
@@ -291,10 +291,9 @@ void test_stop(void**) {
                              tensor(w, {n, k}), view(out.data(), m, n));
   const double took = Stopper::now() - stopper.begin;
   assert_true(status.code() == npuseg::core::Code::kCancelled);
-  // Whole: 43 GFLOP, 0.3 s on two fast cores. A tile is about 10 ms of one core; the rest of the
-  // margin is for busy machines and sanitizers.
+  // Two threads finish a tile each after the request: of 43 GFLOP, tiles of at most 0.72.
   print_message("stopped %.1f ms after the request\n", took - stopper.after_ms);
-  assert_true(took < stopper.after_ms + 1000.0);
+  assert_true(written_share(out) < 0.25);
 }
 
 }  // namespace
