@@ -164,7 +164,6 @@ int run(const Args& args) {
   const double peak = gemm_peak(call);
   const auto budget = std::make_shared<npuseg::core::MemoryBudget>(SIZE_MAX);
   npuseg::sam3::Model::Options options;
-  options.threads = args.threads;
   options.budget = budget;
   const double load_begin = now_ms();
   auto loaded = npuseg::sam3::Model::load(args.model, options, call);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "api/caller_memory.h"
 #include "api/guard.h"
 #include "api/handles.h"
 #include "api/options.h"
@@ -10,11 +11,13 @@
 #include "core/file.h"
 #include "image/png_write.h"
 
+using npuseg::api::check_room;
 using npuseg::api::export_struct;
 using npuseg::api::guard;
 using npuseg::api::invalid;
 using npuseg::api::make_handle;
 using npuseg::api::object_of;
+using npuseg::api::rows_bytes;
 using npuseg::core::Code;
 using npuseg::core::format;
 using npuseg::core::Status;
@@ -24,23 +27,6 @@ namespace image = npuseg::image;
 namespace {
 
 Status no_out() { return invalid("cannot make image: out_image is NULL; pass its address"); }
-
-// Bytes of rows of `row_bytes` that begin every `stride` bytes; stride 0 means tight.
-Status rows_bytes(size_t row_bytes, size_t rows, size_t* stride, size_t* bytes) {
-  if (*stride == 0) *stride = row_bytes;
-  size_t last = 0;
-  if (*stride < row_bytes || __builtin_mul_overflow(*stride, rows - 1, &last) ||
-      __builtin_add_overflow(last, row_bytes, bytes)) {
-    return invalid(
-        format("cannot use rows: stride is %zu, at least %zu are needed", *stride, row_bytes));
-  }
-  return {};
-}
-
-Status too_small(size_t have, size_t need) {
-  return {Code::kBufferTooSmall,
-          format("buffer too small: %zu bytes given, %zu needed; nothing was written", have, need)};
-}
 
 Status from_pixels(const npuseg_pixels* pixels, const npuseg_image_options* options,
                    npuseg_image** out) {
@@ -84,10 +70,9 @@ Status copy_pixels(const npuseg_image* handle, void* dst, size_t stride, size_t 
   const size_t row = size_t{3} * photo->width();
   size_t needed = 0;
   NPUSEG_RETURN_IF_ERROR(rows_bytes(row, photo->height(), &stride, &needed));
-  if (out_required != nullptr) *out_required = needed;
-  if (dst == nullptr && dst_bytes == 0 && out_required != nullptr) return {};
-  if (dst == nullptr || dst_bytes < needed)
-    return too_small(dst == nullptr ? 0 : dst_bytes, needed);
+  bool write = false;
+  NPUSEG_RETURN_IF_ERROR(check_room(dst, dst_bytes, needed, out_required, &write));
+  if (!write) return {};
   NPUSEG_ASSIGN_OR_RETURN(const image::RgbView view, photo->pixels());
   for (uint32_t y = 0; y < view.height; ++y) {
     std::memcpy(static_cast<unsigned char*>(dst) + y * stride, view.row(y), row);
@@ -100,10 +85,9 @@ Status model_input(const npuseg_image* handle, const npuseg_sam3* model, float* 
   NPUSEG_ASSIGN_OR_RETURN(const auto photo, object_of(handle));
   NPUSEG_ASSIGN_OR_RETURN(const auto object, object_of(model));
   const size_t needed = object->model_input_floats() * sizeof(float);
-  if (out_required != nullptr) *out_required = needed;
-  if (dst == nullptr && dst_bytes == 0 && out_required != nullptr) return {};
-  if (dst == nullptr || dst_bytes < needed)
-    return too_small(dst == nullptr ? 0 : dst_bytes, needed);
+  bool write = false;
+  NPUSEG_RETURN_IF_ERROR(check_room(dst, dst_bytes, needed, out_required, &write));
+  if (!write) return {};
   npuseg::core::Call call;
   return object->model_input(*photo, call, dst);
 }

@@ -5,16 +5,19 @@
 #include <optional>
 #include <string_view>
 
+#include "api/caller_memory.h"
 #include "api/guard.h"
 #include "api/handles.h"
 #include "api/options.h"
 #include "api/structs.h"
 
+using npuseg::api::check_room;
 using npuseg::api::export_struct;
 using npuseg::api::guard;
 using npuseg::api::invalid;
 using npuseg::api::make_handle;
 using npuseg::api::object_of;
+using npuseg::api::rows_bytes;
 using npuseg::core::Code;
 using npuseg::core::format;
 using npuseg::core::Status;
@@ -37,32 +40,6 @@ Status segment(const npuseg_sam3* model, npuseg_image* picture,
   return {};
 }
 
-// The caller's memory for one answer of `needed` bytes: whether to write, or why not.
-Status check_room(const void* dst, size_t dst_bytes, size_t needed, size_t* out_required,
-                  bool* write) {
-  if (out_required != nullptr) *out_required = needed;
-  *write = false;
-  if (dst == nullptr && dst_bytes == 0 && out_required != nullptr) return {};
-  if (dst == nullptr || dst_bytes < needed) {
-    return {Code::kBufferTooSmall, format("buffer too small: %zu bytes given, %zu needed; nothing "
-                                          "was written",
-                                          dst == nullptr ? 0 : dst_bytes, needed)};
-  }
-  *write = true;
-  return {};
-}
-
-Status plane_bytes(size_t row_bytes, size_t rows, size_t* stride, size_t* bytes) {
-  if (*stride == 0) *stride = row_bytes;
-  size_t before_last = 0;
-  if (*stride < row_bytes || __builtin_mul_overflow(*stride, rows - 1, &before_last) ||
-      __builtin_add_overflow(before_last, row_bytes, bytes)) {
-    return invalid(
-        format("cannot write mask: stride is %zu, at least %zu are needed", *stride, row_bytes));
-  }
-  return {};
-}
-
 struct Destination {
   uint32_t kind;
   void* dst;
@@ -76,7 +53,7 @@ Status write_runs(const image::Rle& runs, Destination to) {
   switch (to.kind) {
     case NPUSEG_MASK_BYTES: {
       size_t needed = 0;
-      NPUSEG_RETURN_IF_ERROR(plane_bytes(runs.width, runs.height, &to.stride, &needed));
+      NPUSEG_RETURN_IF_ERROR(rows_bytes(runs.width, runs.height, &to.stride, &needed));
       NPUSEG_RETURN_IF_ERROR(check_room(to.dst, to.bytes, needed, to.required, &write));
       return write ? image::rle_to_mask(runs, static_cast<uint8_t*>(to.dst), to.stride) : Status();
     }
@@ -100,7 +77,7 @@ Status write_runs(const image::Rle& runs, Destination to) {
 Status check_float_plane(const engine::Answer& answer, Destination* to, bool* write) {
   size_t needed = 0;
   NPUSEG_RETURN_IF_ERROR(
-      plane_bytes(size_t{answer.width} * sizeof(float), answer.height, &to->stride, &needed));
+      rows_bytes(size_t{answer.width} * sizeof(float), answer.height, &to->stride, &needed));
   if (to->stride % sizeof(float) != 0 ||
       reinterpret_cast<uintptr_t>(to->dst) % alignof(float) != 0) {
     return invalid("cannot write probabilities: dst and stride must be multiples of 4");
@@ -247,7 +224,7 @@ Status draw(const npuseg_result* result, const char* label, uint32_t first_colou
   if (pixels == nullptr) return invalid("cannot draw: pixels is NULL; pass the picture's memory");
   const size_t row = size_t{3} * answer->width;
   size_t needed = 0;
-  NPUSEG_RETURN_IF_ERROR(plane_bytes(row, answer->height, &stride, &needed));
+  NPUSEG_RETURN_IF_ERROR(rows_bytes(row, answer->height, &stride, &needed));
   bool write = false;
   NPUSEG_RETURN_IF_ERROR(check_room(pixels, pixels_bytes, needed, nullptr, &write));
   auto* bytes = static_cast<unsigned char*>(pixels);

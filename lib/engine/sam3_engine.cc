@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 
 #include "image/resize.h"
+#include "model/sam3/stage_timer.h"
 #include "model/sam3/weights.h"
 
 namespace npuseg::engine {
@@ -101,7 +101,6 @@ Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& director
 
   Call call(engine->with_defaults(options.call));
   sam3::Model::Options model_options;
-  model_options.threads = options.threads;
   model_options.check_weights = options.check_weights;
   model_options.budget = engine->budget_;
   model_options.log = options.log;
@@ -172,18 +171,14 @@ Status Sam3Engine::model_input(Photo& photo, Call& call, float* pixels) {
 Result<Photo::Features> Sam3Engine::image_features(Photo& photo, Call& call,
                                                    sam3::StageTimes* times) {
   return photo.features(identity_, call, [&]() -> Result<Photo::Features> {
-    const auto begin = std::chrono::steady_clock::now();
-    call.begin_stage(static_cast<uint32_t>(sam3::Stage::kPreprocess), 1);
     NPUSEG_ASSIGN_OR_RETURN(
         core::Buffer pixels,
         core::Buffer::make_floats(budget_, model_input_floats(), 1, "model input"));
-    NPUSEG_RETURN_IF_ERROR(model_input(photo, call, pixels.floats()));
-    constexpr auto kIndex = static_cast<size_t>(sam3::Stage::kPreprocess);
-    times->runs[kIndex] += 1;
-    times->nanoseconds[kIndex] +=
-        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                  std::chrono::steady_clock::now() - begin)
-                                  .count());
+    {
+      const sam3::StageTimer timer(times, sam3::Stage::kPreprocess);
+      call.begin_stage(static_cast<uint32_t>(sam3::Stage::kPreprocess), 1);
+      NPUSEG_RETURN_IF_ERROR(model_input(photo, call, pixels.floats()));
+    }
     return sam3::encode_image(*model_, call, pixels.floats(), times);
   });
 }
@@ -312,15 +307,8 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
     NPUSEG_ASSIGN_OR_RETURN(answer->detection, sam3::detect(*model_, call, *image, *features, boxes,
                                                             detect, &answer->times));
     answer->presence = image::sigmoid(answer->detection.presence_logit);
-    const auto begin = std::chrono::steady_clock::now();
-    NPUSEG_RETURN_IF_ERROR(answer->finish(call, options.mask_threshold));
-    constexpr auto kIndex = static_cast<size_t>(sam3::Stage::kPostprocess);
-    answer->times.runs[kIndex] += 1;
-    answer->times.nanoseconds[kIndex] +=
-        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                  std::chrono::steady_clock::now() - begin)
-                                  .count());
-    return {};
+    const sam3::StageTimer timer(&answer->times, sam3::Stage::kPostprocess);
+    return answer->finish(call, options.mask_threshold);
   };
   const Status status = run();
   count(answer->times);

@@ -51,7 +51,6 @@ struct StageTimes {
 class Model {
  public:
   struct Options {
-    int threads = 0;
     bool check_weights = true;  // scan for NaN/Inf and name the tensor
     core::MemoryBudgetPtr budget;
     core::Logger log;

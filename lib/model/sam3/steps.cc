@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages wired: picture -> features, text -> features, both -> detection (spec section 1).
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 
@@ -13,6 +12,7 @@
 #include "model/sam3/neck.h"
 #include "model/sam3/sam3.h"
 #include "model/sam3/scoring.h"
+#include "model/sam3/stage_timer.h"
 #include "model/sam3/text_encoder.h"
 #include "model/sam3/vit.h"
 
@@ -25,28 +25,6 @@ using core::Result;
 using core::Status;
 
 namespace {
-
-// Counts a run of a stage and its time, also when the stage fails.
-class StageTimer {
- public:
-  StageTimer(StageTimes* times, Stage stage)
-      : times_(times), stage_(stage), begin_(std::chrono::steady_clock::now()) {}
-  StageTimer(const StageTimer&) = delete;
-  StageTimer& operator=(const StageTimer&) = delete;
-  ~StageTimer() {
-    if (times_ == nullptr) return;
-    const auto spent = std::chrono::steady_clock::now() - begin_;
-    const size_t index = static_cast<size_t>(stage_);
-    times_->runs[index] += 1;
-    times_->nanoseconds[index] +=
-        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
-  }
-
- private:
-  StageTimes* times_;
-  Stage stage_;
-  std::chrono::steady_clock::time_point begin_;
-};
 
 // [text ; geometry], or the text alone.
 Result<Matrix> join_prompt(const Exec& exec, const Matrix& text, const Matrix& geometry) {
