@@ -19,7 +19,6 @@ using core::Status;
 
 namespace {
 
-constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 // Far above any released model, low enough that no product of two overflows or exhausts memory
 // before the tensors' shapes are compared.
 constexpr size_t kMaxWidth = size_t{1} << 16;
@@ -303,25 +302,6 @@ std::string config_path(const std::string& directory) {
   return core::join_path(directory, "config.json");
 }
 
-Result<JsonDocument> load_config(const std::string& directory) {
-  if (!core::is_directory(directory)) {
-    if (core::file_exists(directory)) {
-      return Status(
-          Code::kInvalidArgument,
-          "cannot open model: " + directory + ": is a file; pass the folder that holds the model");
-    }
-    return Status(Code::kNotFound,
-                  "cannot open model: " + directory + ": no such folder; check the path");
-  }
-  const std::string path = config_path(directory);
-  if (!core::file_exists(path)) {
-    return Status(Code::kNotFound,
-                  "cannot open model: " + directory +
-                      ": has no config.json; pass the folder that holds the model's files");
-  }
-  return JsonDocument::load(path, kMaxConfigBytes);
-}
-
 Result<Sam3Config> from_document(const JsonDocument& document, const std::string& path) {
   const JsonValue root = document.root();
   if (!root.is_object()) {
@@ -339,7 +319,8 @@ Result<Sam3Config> from_document(const JsonDocument& document, const std::string
   NPUSEG_RETURN_IF_ERROR(reader.status());
   if (type != "sam3" && type != "sam3_video") {
     return Status(Code::kUnsupported, "cannot use model: " + path + ": model_type is \"" + type +
-                                          "\", sam3 is expected; use a SAM 3 model");
+                                          "\", sam3 is expected: this is " + describe_model(root) +
+                                          "; use a SAM 3 model");
   }
   NPUSEG_RETURN_IF_ERROR(read_detector(reader, &config));
   return config;
@@ -390,7 +371,7 @@ Result<Sam3Config> parse_sam3_config(std::string_view json, const std::string& w
 }
 
 Result<Sam3Config> read_sam3_config(const std::string& directory) {
-  NPUSEG_ASSIGN_OR_RETURN(const JsonDocument document, load_config(directory));
+  NPUSEG_ASSIGN_OR_RETURN(const JsonDocument document, load_model_config(directory));
   return from_document(document, config_path(directory));
 }
 
@@ -438,22 +419,6 @@ Result<Sam3ProcessorConfig> read_sam3_processor_config(const std::string& direct
                          path.c_str(), config.width, config.height, image_size, image_size));
   }
   return config;
-}
-
-Result<ModelKind> probe_model_kind(const std::string& directory) {
-  NPUSEG_ASSIGN_OR_RETURN(const JsonDocument document, load_config(directory));
-  const JsonValue root = document.root();
-  std::string_view type;
-  if (root["detector_config"].is_object()) return ModelKind::kSam3;
-  if (root["model_type"].get(&type)) {
-    if (type == "sam3" || type == "sam3_video") return ModelKind::kSam3;
-    if (type.starts_with("embedding_gemma2") || type.starts_with("embeddinggemma2")) {
-      return ModelKind::kEmbeddingGemma2;
-    }
-  }
-  return Status(Code::kUnsupported, "cannot use model: " + config_path(directory) +
-                                        ": model_type is \"" + std::string(type) +
-                                        "\"; SAM 3 models (sam3, sam3_video) are supported");
 }
 
 }  // namespace npuseg::checkpoint

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/model_kind.h"
 #include "core/status.h"
 
 namespace npuseg::checkpoint {
@@ -87,9 +88,5 @@ core::Result<Sam3Config> parse_sam3_config(std::string_view json, const std::str
 // resample other than 2 ...) and a size that differs from image_size are refused.
 core::Result<Sam3ProcessorConfig> read_sam3_processor_config(const std::string& directory,
                                                              size_t image_size);
-
-// What the directory holds, from config.json alone.
-enum class ModelKind : uint8_t { kSam3, kEmbeddingGemma2 };
-core::Result<ModelKind> probe_model_kind(const std::string& directory);
 
 }  // namespace npuseg::checkpoint
