@@ -15,6 +15,23 @@
 
 namespace npuseg::checkpoint {
 
+// The vision tower (vision_config).
+struct EmbeddingGemma2Vision {
+  size_t hidden_size = 768;
+  size_t intermediate_size = 3072;
+  size_t layers = 16;
+  size_t heads = 12;
+  size_t kv_heads = 12;
+  size_t head_dim = 64;  // heads * head_dim need not be hidden_size
+  size_t patch_size = 16;
+  size_t pooling = 3;            // a soft token is the mean of pooling x pooling patches
+  size_t position_rows = 10240;  // of each axis; a picture's patch grid must be smaller
+  float rms_norm_eps = 1e-6f;
+  double rope_theta = 100.0;
+
+  [[nodiscard]] size_t patch_values() const { return patch_size * patch_size * 3; }
+};
+
 // Defaults are those of the reference's config classes, which are the released model's values. The
 // activation of both towers is gelu_pytorch_tanh and no linear layer has a bias: all else is
 // refused.
@@ -50,21 +67,7 @@ struct EmbeddingGemma2Config {
       return attention(layer).kv_heads * attention(layer).head_dim;
     }
   } text;
-  struct Vision {
-    size_t hidden_size = 768;
-    size_t intermediate_size = 3072;
-    size_t layers = 16;
-    size_t heads = 12;
-    size_t kv_heads = 12;
-    size_t head_dim = 64;  // heads * head_dim need not be hidden_size
-    size_t patch_size = 16;
-    size_t pooling = 3;            // a soft token is the mean of pooling x pooling patches
-    size_t position_rows = 10240;  // of each axis; a picture's patch grid must be smaller
-    float rms_norm_eps = 1e-6f;
-    double rope_theta = 100.0;
-
-    [[nodiscard]] size_t patch_values() const { return patch_size * patch_size * 3; }
-  };
+  using Vision = EmbeddingGemma2Vision;
   // Absent when the file has none: a legal model of texts alone.
   std::optional<Vision> vision;
   bool has_audio = false;  // the file describes an audio tower, which is not used

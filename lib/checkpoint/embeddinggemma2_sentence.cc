@@ -268,7 +268,7 @@ Status read_dims(const std::string& directory, size_t embedding_dim, SentenceCon
   } else if (embedding_dim == 768) {
     out->dims.insert(out->dims.end(), {512, 256, 128});
   } else {
-    for (const size_t part : {2, 4}) {
+    for (const size_t part : {size_t{2}, size_t{4}}) {
       if (embedding_dim % part == 0) out->dims.push_back(embedding_dim / part);
     }
   }
