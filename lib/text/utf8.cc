@@ -9,10 +9,14 @@ unsigned char byte(std::string_view text, size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-// Length of the sequence that starts at `at`, or 0 when it is not valid.
-size_t sequence_length(std::string_view text, size_t at) {
+struct Sequence {
+  size_t length = 1;  // when it is not valid: of the part that could have become a code point
+  bool valid = false;
+};
+
+Sequence sequence_at(std::string_view text, size_t at) {
   const unsigned char lead = byte(text, at);
-  if (lead < 0x80) return 1;
+  if (lead < 0x80) return {1, true};
   size_t length = 0;
   unsigned char least = 0x80;
   unsigned char most = 0xBF;
@@ -27,15 +31,16 @@ size_t sequence_length(std::string_view text, size_t at) {
     if (lead == 0xF0) least = 0x90;
     if (lead == 0xF4) most = 0x8F;  // nothing above U+10FFFF
   } else {
-    return 0;
+    return {};
   }
-  if (length > text.size() - at) return 0;
-  const unsigned char second = byte(text, at + 1);
-  if (second < least || second > most) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    if ((byte(text, at + i) & 0xC0) != 0x80) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if (i == text.size() - at) return {i, false};
+    const unsigned char next = byte(text, at + i);
+    if (next < least || next > most) return {i, false};
+    least = 0x80;
+    most = 0xBF;
   }
-  return length;
+  return {length, true};
 }
 
 }  // namespace
@@ -43,11 +48,26 @@ size_t sequence_length(std::string_view text, size_t at) {
 size_t find_invalid_utf8(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
-    const size_t length = sequence_length(text, at);
-    if (length == 0) return at;
-    at += length;
+    const Sequence sequence = sequence_at(text, at);
+    if (!sequence.valid) return at;
+    at += sequence.length;
   }
   return at;
+}
+
+std::string replace_invalid_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Sequence sequence = sequence_at(text, at);
+    if (sequence.valid) {
+      out.append(text, at, sequence.length);
+    } else {
+      append_utf8(0xFFFD, &out);
+    }
+    at += sequence.length;
+  }
+  return out;
 }
 
 char32_t next_code_point(std::string_view text, size_t* at) {

@@ -13,6 +13,10 @@ namespace npuseg::text {
 // U+10FFFF included), or text.size().
 size_t find_invalid_utf8(std::string_view text);
 
+// Valid UTF-8: every longest part that could begin a code point, else every byte, becomes U+FFFD
+// (as the Unicode standard advises and web browsers and Python do).
+std::string replace_invalid_utf8(std::string_view text);
+
 // Decodes the code point at `at` of valid UTF-8 and moves `at` behind it.
 char32_t next_code_point(std::string_view text, size_t* at);
 

@@ -8,6 +8,8 @@
 #include <array>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "cmocka_cpp.h"
 #include "core/file.h"
@@ -88,6 +90,38 @@ void test_composition(void**) {
   assert_true(to_nfc(nul).value() == std::string("\0\xC3\xA9\0", 4));
 }
 
+// Values of Python's bytes.decode("utf-8", "replace"); ? stands for U+FFFD.
+void test_invalid_utf8_is_replaced(void**) {
+  const std::pair<std::string_view, std::string_view> cases[] = {
+      {"\xFF", "?"},
+      {"a\x80z", "a?z"},
+      {"\xE2\x82", "?"},
+      {"\xE2\x82z", "?z"},
+      {"\xF0\x9F\x98z", "?z"},
+      {"\xED\xA0\x80", "???"},
+      {"\xF0\x80\x80\x80", "????"},
+      {"\xC0\xAF", "??"},
+      {"\xF4\x90\x80\x80", "????"},
+      {"\xE2\xE2\x82\xAC", "?\xE2\x82\xAC"},
+      {"\xF0\x9F\x98\x80\xF0", "\xF0\x9F\x98\x80?"},
+      {"", ""},
+      {std::string_view("\0ok", 3), std::string_view("\0ok", 3)},
+  };
+  for (const auto& [bytes, expected] : cases) {
+    std::string wanted;
+    for (const char c : expected) {
+      if (c == '?') {
+        wanted += "\xEF\xBF\xBD";
+      } else {
+        wanted += c;
+      }
+    }
+    const std::string got = replace_invalid_utf8(bytes);
+    assert_true(got == wanted);
+    assert_int_equal(find_invalid_utf8(got), got.size());
+  }
+}
+
 void test_invalid_utf8_has_its_offset(void**) {
   const std::string bad[] = {"\x80",         "\xBF",
                              "\xC0\x80",     "\xC1\xBF",
@@ -117,6 +151,7 @@ int main() {
       cmocka_unit_test(test_every_code_point),
       cmocka_unit_test(test_composition),
       cmocka_unit_test(test_invalid_utf8_has_its_offset),
+      cmocka_unit_test(test_invalid_utf8_is_replaced),
   };
   return cmocka_run_group_tests_name("text unicode", tests, nullptr, nullptr);
 }
