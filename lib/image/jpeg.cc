@@ -319,10 +319,9 @@ Result<Picture> decode_jpeg(std::span<const uint8_t> bytes, const DecodeOptions&
                                      decoder, options.limits, where));
     if (components != 3) expand_row(samples.data(), components, picture.width, row);
   }
-  if (!options.apply_exif) return picture;
   uint32_t orientation = orientation_of_tiff(header.exif);
   if (orientation == 0) orientation = orientation_of_xmp(header.xmp);
-  return turn_upright(std::move(picture), orientation, options.budget);
+  return finish_orientation(std::move(picture), orientation, options);
 }
 
 #else

@@ -117,4 +117,13 @@ core::Result<Picture> turn_upright(Picture picture, uint32_t orientation,
   return out;
 }
 
+core::Result<Picture> finish_orientation(Picture picture, uint32_t orientation,
+                                         const DecodeOptions& options) {
+  if (options.apply_exif) {
+    NPUSEG_ASSIGN_OR_RETURN(picture, turn_upright(std::move(picture), orientation, options.budget));
+  }
+  picture.orientation = orientation >= 2 && orientation <= 8 ? orientation : 1;
+  return picture;
+}
+
 }  // namespace npuseg::image

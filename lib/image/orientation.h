@@ -22,4 +22,8 @@ uint32_t orientation_of_xmp(std::string_view xmp);
 core::Result<Picture> turn_upright(Picture picture, uint32_t orientation,
                                    const core::MemoryBudgetPtr& budget);
 
+// Upright when the options say so; the picture tells its stored orientation either way.
+core::Result<Picture> finish_orientation(Picture picture, uint32_t orientation,
+                                         const DecodeOptions& options);
+
 }  // namespace npuseg::image

@@ -30,6 +30,7 @@ struct Picture {
   uint32_t width = 0;
   uint32_t height = 0;
   core::Buffer rgb;
+  uint32_t orientation = 1;  // of the file it was decoded from, 1 to 8 as in EXIF
 
   // Uninitialised pixels; both sides at least 1.
   static core::Result<Picture> make(uint32_t width, uint32_t height,

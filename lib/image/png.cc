@@ -539,9 +539,8 @@ Result<Picture> decode_png(std::span<const uint8_t> bytes, const DecodeOptions& 
                           Picture::make(header.width, header.height, options.budget));
   ImageReader image(header, pixels, source, picture);
   NPUSEG_RETURN_IF_ERROR(image.read(where));
-  if (!options.apply_exif) return picture;
   read_trailing(reader, source, header.metadata);
-  return turn_upright(std::move(picture), header.metadata.orientation(), options.budget);
+  return finish_orientation(std::move(picture), header.metadata.orientation(), options);
 }
 
 #else
