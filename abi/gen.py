@@ -83,6 +83,9 @@ class Spec:
             for p in f["params"]:
                 self.check_type(p["type"], f"{f['name']}({p['name']})")
         for s in self.of["struct"]:
+            versions = [version_of(s, field) for field in s["fields"]]
+            if versions != sorted(versions) or versions[:1] != [version_of(s, s)]:
+                raise SpecError(f"{s['name']}: new fields stand behind all older ones")
             for field in s["fields"]:
                 self.check_type(field["type"], f"{s['name']}.{field['name']}")
         for f in self.of["function"]:
@@ -115,6 +118,17 @@ class Spec:
             offset += size
             most = max(most, align)
         return rows, (offset + most - 1) // most * most
+
+
+def version_of(struct, field):
+    """When a field came, as numbers: with its struct unless it says otherwise."""
+    return [int(part) for part in field.get("since", struct["since"]).split(".")]
+
+
+def first_version(struct):
+    """The struct as it was when it first appeared."""
+    fields = [f for f in struct["fields"] if version_of(struct, f) == version_of(struct, struct)]
+    return {**struct, "fields": fields}
 
 
 def fields_of(struct):
@@ -261,6 +275,51 @@ def make_layout(spec):
     return "".join(out)
 
 
+def sized_structs(spec):
+    return [s for s in spec.of["struct"] if s["sized"]]
+
+
+def make_first_sizes(spec):
+    out = [f"""// SPDX-License-Identifier: Apache-2.0
+// {NOTE}
+// Bytes of every struct in its first version: no caller has a smaller one.
+#pragma once
+
+#include <cstddef>
+
+#include "npuseg.h"
+
+namespace npuseg::api {{
+
+template <class T>
+constexpr size_t kFirstSize = 0;
+"""]
+    for s in spec.of["struct"]:
+        _, size = spec.layout(first_version(s))
+        out.append(f"template <>\ninline constexpr size_t kFirstSize<{s['name']}> = {size};\n")
+    out.append("\n}  // namespace npuseg::api\n")
+    return "".join(out)
+
+
+def make_struct_list(spec):
+    """For table-driven tests: every struct with struct_size and the size of its first version."""
+    read = {p["type"] for f in spec.of["function"] for p in f["params"]}
+    lists = {"READ": [], "WRITTEN": []}
+    for s in sized_structs(spec):
+        _, size = spec.layout(first_version(s))
+        kind = "READ" if f"const {s['name']} *" in read else "WRITTEN"
+        lists[kind].append(f"  X({s['name']}, {size})")
+    out = [f"/* SPDX-License-Identifier: Apache-2.0\n * {NOTE}\n"
+           " * X(struct, bytes of its first version) for every struct with struct_size. */\n"
+           "#ifndef NPUSEG_TEST_STRUCT_LIST_H\n#define NPUSEG_TEST_STRUCT_LIST_H\n"]
+    for kind, lines in lists.items():
+        rows = [f"#define STRUCTS_{kind}(X)"] + lines
+        most = max(len(row) for row in rows[:-1])
+        out.append("\n" + "".join(f"{row:<{most}} \\\n" for row in rows[:-1]) + f"{rows[-1]}\n")
+    out.append("\n#endif\n")
+    return "".join(out)
+
+
 def make_layout_test(spec):
     out = [f"/* SPDX-License-Identifier: Apache-2.0\n * {NOTE}\n"
            " * Compiles only where structs lie as in abi/layout-x86_64.txt. */\n"
@@ -341,8 +400,10 @@ def make_all(root):
         "abi/npuseg.map": make_map(spec),
         "abi/symbols.txt": make_symbols(spec),
         "abi/layout-x86_64.txt": make_layout(spec),
+        "lib/api/first_sizes.h": make_first_sizes(spec),
         "tests/abi/layout.c": make_layout_test(spec),
         "tests/abi/link.c": make_link_test(spec),
+        "tests/api/struct_list.h": make_struct_list(spec),
         "docs/reference/api.md": make_reference(spec),
     }
 

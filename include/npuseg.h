@@ -98,7 +98,8 @@ enum {
   NPUSEG_MASK_BYTES = 0, /* [height][stride] bytes, 0 or 255. */
   NPUSEG_MASK_PROBABILITIES = 1, /* [height][stride/4] float32, 0..1; stride in bytes, a multiple of 4. */
   NPUSEG_MASK_RLE_STRING = 2, /* COCO compressed run lengths, NUL-terminated ASCII; stride is ignored. */
-  NPUSEG_MASK_RLE_COUNTS = 3 /* COCO run lengths, uint32 each; stride is ignored. */
+  NPUSEG_MASK_RLE_COUNTS = 3, /* COCO run lengths, uint32 each; stride is ignored. */
+  NPUSEG_MASK_POLYGONS = 4 /* Outlines along pixel edges, int32 each: number of rings; then of each ring its number of points, the index of its outer ring (its own: an outer ring, clockwise; another: a hole), x and y of each point. Filled even-odd they are the mask exactly. stride is ignored. */
 };
 
 /* Raw tensors of a result, dense little-endian. */
@@ -193,7 +194,9 @@ typedef struct npuseg_model_options {
   uint32_t threads; /* 0: all that the process may use. */
   uint32_t precision; /* NPUSEG_PRECISION_*. */
   uint64_t memory_limit; /* Bytes of activations and caches together; 0: none. Mapped weights do not count. */
-  uint32_t prompt_cache_entries; /* Prompts whose features are kept; 0: 64. */
+  uint64_t image_cache_bytes; /* Bytes of picture features kept for further prompts, of all pictures together, least recently used dropped first; 0: 1 GiB; 1: none; NPUSEG_UNLIMITED. */
+  uint64_t prompt_cache_bytes; /* Bytes of prompt features kept, least recently used dropped first; 0: 16 MiB; 1: none; NPUSEG_UNLIMITED. */
+  uint32_t prompt_cache_entries; /* Prompts whose features are kept at most; 0: 64. */
   uint32_t log_level; /* NPUSEG_LOG_*. */
   npuseg_log_fn log; /* May be NULL. */
   void *log_user; /* For log. */
@@ -231,6 +234,8 @@ typedef struct npuseg_counters {
   uint64_t prompt_cache_hits; /* Prompts answered from the cache. */
   uint64_t memory_used; /* Bytes now counted against memory_limit. */
   uint64_t memory_peak; /* Most bytes ever counted. */
+  uint64_t image_cache_bytes; /* Bytes of picture features now kept. */
+  uint64_t prompt_cache_bytes; /* Bytes of prompt features now kept. */
 } npuseg_counters;
 
 /* A device, usable or not. */
@@ -275,9 +280,11 @@ typedef struct npuseg_image_data {
   uint32_t struct_size; /* sizeof(this struct), set by the caller */
   uint32_t width; /* Upright, pixels. */
   uint32_t height; /* Upright, pixels. */
-  uint32_t reserved; /* Zero. */
+  uint32_t orientation; /* As stored, 1 to 8 as in EXIF; 1 is upright, and that of a caller's pixels. */
   uint64_t decode_nanoseconds; /* Time spent on reading it. */
   uint64_t feature_bytes; /* Bytes of the features kept with it. */
+  uint32_t stored_width; /* As stored, before the picture was turned upright. */
+  uint32_t stored_height; /* As stored, before the picture was turned upright. */
 } npuseg_image_data;
 
 /* An exemplar box, pixels of the upright picture. */
@@ -472,6 +479,7 @@ NPUSEG_API npuseg_status npuseg_image_pixels(
     const npuseg_image *image, void *dst, size_t stride, size_t dst_bytes, size_t *out_required);
 
 /* Computes a picture's features for a model ahead of the first prompt.
+ * Features larger than image_cache_bytes are not kept: the next prompt computes them again.
  * image: in, borrowed; a picture.
  * model: in, borrowed; a model.
  * options: in, may be NULL; threads, deadline and progress count; NULL: defaults.
@@ -547,7 +555,7 @@ NPUSEG_API npuseg_status npuseg_result_instances(
     *count);
 
 /* Copies the mask of an instance at picture size.
- * Too small: nothing is written.
+ * Too small: nothing is written. Outlines are made at the first question and kept.
  * result: in, borrowed; a result.
  * index: in; 0 .. instances-1.
  * kind: in; NPUSEG_MASK_*.
@@ -555,13 +563,14 @@ NPUSEG_API npuseg_status npuseg_result_instances(
  * stride: in; bytes between row starts; 0: tight.
  * dst_bytes: in; bytes at dst.
  * out_required: out, may be NULL; bytes needed.
- * Statuses: OK, INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+ * Statuses: OK, INVALID_ARGUMENT, BUFFER_TOO_SMALL, LIMIT_EXCEEDED, OUT_OF_MEMORY.
  * Thread rule: any. May take long. Since 0.1. */
 NPUSEG_API npuseg_status npuseg_result_mask(
     const npuseg_result *result, size_t index, uint32_t kind, void *dst, size_t stride, size_t
     dst_bytes, size_t *out_required);
 
 /* Copies the semantic map at picture size, as a mask of probability above threshold.
+ * The mask of the last threshold is kept, so that size and content are computed once.
  * result: in, borrowed; a result.
  * threshold: in; 0: 0.5; negative: 0.
  * kind: in; NPUSEG_MASK_*.
@@ -569,7 +578,7 @@ NPUSEG_API npuseg_status npuseg_result_mask(
  * stride: in; bytes between row starts; 0: tight.
  * dst_bytes: in; bytes at dst.
  * out_required: out, may be NULL; bytes needed.
- * Statuses: OK, INVALID_ARGUMENT, BUFFER_TOO_SMALL, WRONG_STATE, OUT_OF_MEMORY.
+ * Statuses: OK, INVALID_ARGUMENT, BUFFER_TOO_SMALL, LIMIT_EXCEEDED, WRONG_STATE, OUT_OF_MEMORY.
  * Thread rule: any. May take long. Since 0.1. */
 NPUSEG_API npuseg_status npuseg_result_semantic(
     const npuseg_result *result, float threshold, uint32_t kind, void *dst, size_t stride,

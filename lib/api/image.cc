@@ -161,6 +161,9 @@ npuseg_status npuseg_image_info(const npuseg_image* image, npuseg_image_data* ou
     npuseg_image_data info{};
     info.width = photo->width();
     info.height = photo->height();
+    info.orientation = photo->orientation();
+    info.stored_width = photo->stored_width();
+    info.stored_height = photo->stored_height();
     info.decode_nanoseconds = photo->decode_nanoseconds();
     info.feature_bytes = photo->feature_bytes();
     return export_struct(info, out_info, "npuseg_image_data");

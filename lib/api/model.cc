@@ -118,6 +118,8 @@ npuseg_status npuseg_sam3_counters(const npuseg_sam3* model, npuseg_counters* ou
     std::copy(std::begin(times.runs), std::end(times.runs), counters.runs);
     std::copy(std::begin(times.nanoseconds), std::end(times.nanoseconds), counters.nanoseconds);
     counters.prompt_cache_hits = object->prompt_cache_hits();
+    counters.image_cache_bytes = object->image_cache_bytes();
+    counters.prompt_cache_bytes = object->prompt_cache_bytes();
     counters.memory_used = object->budget()->used();
     counters.memory_peak = object->budget()->peak();
     return export_struct(counters, out_counters, "npuseg_counters");

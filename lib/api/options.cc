@@ -84,6 +84,8 @@ Result<engine::Sam3Options> to_engine(const npuseg_model_options* options) {
   if (in.device != nullptr) out.device = in.device;
   out.threads = static_cast<int>(in.threads);
   out.memory_limit = in.memory_limit == NPUSEG_UNLIMITED ? 0 : in.memory_limit;
+  out.image_cache_bytes = in.image_cache_bytes;
+  out.prompt_cache_bytes = in.prompt_cache_bytes;
   out.prompt_cache_entries = in.prompt_cache_entries;
   out.check_weights = (in.flags & NPUSEG_LOAD_SKIP_WEIGHT_CHECK) == 0;
   if (in.log != nullptr && in.log_level != NPUSEG_LOG_NONE) {
@@ -121,13 +123,13 @@ Result<engine::SegmentOptions> to_engine(const npuseg_segment_options* options) 
   }
   if (in.box_count != 0) {
     const size_t stride = in.box_bytes == 0 ? sizeof(npuseg_box) : in.box_bytes;
-    if (in.boxes == nullptr || stride < sizeof(npuseg_box) || stride > 4096) {
+    if (in.boxes == nullptr || stride < kFirstSize<npuseg_box> || stride > kMostStructBytes) {
       return invalid("cannot read options: boxes: NULL or box_bytes is not sizeof(npuseg_box)");
     }
     const auto* at = reinterpret_cast<const unsigned char*>(in.boxes);
     for (uint32_t i = 0; i < in.box_count; ++i, at += stride) {
-      npuseg_box box;
-      std::memcpy(&box, at, sizeof box);
+      npuseg_box box{};
+      std::memcpy(&box, at, std::min(stride, sizeof box));
       out.boxes.push_back({box.x0, box.y0, box.x1, box.y1, box.label});
     }
   }

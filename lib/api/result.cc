@@ -48,7 +48,9 @@ struct Destination {
   size_t* required;
 };
 
-Status write_runs(const image::Rle& runs, Destination to) {
+// outlined() gives the outlines of the same mask.
+template <class Outlined>
+Status write_runs(const image::Rle& runs, Outlined&& outlined, Destination to) {
   bool write = false;
   switch (to.kind) {
     case NPUSEG_MASK_BYTES: {
@@ -67,6 +69,13 @@ Status write_runs(const image::Rle& runs, Destination to) {
       const size_t needed = runs.counts.size() * sizeof(uint32_t);
       NPUSEG_RETURN_IF_ERROR(check_room(to.dst, to.bytes, needed, to.required, &write));
       if (write) std::memcpy(to.dst, runs.counts.data(), needed);
+      return {};
+    }
+    case NPUSEG_MASK_POLYGONS: {
+      NPUSEG_ASSIGN_OR_RETURN(const engine::Outlines outlines, outlined());
+      const size_t needed = outlines->size() * sizeof(int32_t);
+      NPUSEG_RETURN_IF_ERROR(check_room(to.dst, to.bytes, needed, to.required, &write));
+      if (write) std::memcpy(to.dst, outlines->data(), needed);
       return {};
     }
     default:
@@ -96,7 +105,10 @@ Status mask(const npuseg_result* result, size_t index, Destination to) {
     return invalid(
         format("cannot read mask: instance %zu of %zu", index, answer->instances.size()));
   }
-  if (to.kind != NPUSEG_MASK_PROBABILITIES) return write_runs(answer->instances[index].mask, to);
+  if (to.kind != NPUSEG_MASK_PROBABILITIES) {
+    return write_runs(
+        answer->instances[index].mask, [&] { return answer->outlines_of(index); }, to);
+  }
   bool write = false;
   NPUSEG_RETURN_IF_ERROR(check_float_plane(*answer, &to, &write));
   if (!write) return {};
@@ -118,10 +130,10 @@ Status semantic(const npuseg_result* result, float threshold, Destination to) {
     NPUSEG_ASSIGN_OR_RETURN(const image::MaskResizer resizer, answer->semantic_map());
     return write_probabilities(resizer, to);
   }
-  NPUSEG_ASSIGN_OR_RETURN(const image::MaskResizer resizer, answer->semantic_map());
-  npuseg::core::Call call;
-  NPUSEG_ASSIGN_OR_RETURN(const image::Rle runs, resizer.runs(call, limit));
-  return write_runs(runs, to);
+  NPUSEG_ASSIGN_OR_RETURN(const engine::SemanticMask mask,
+                          answer->semantic_mask(limit, to.kind == NPUSEG_MASK_POLYGONS));
+  return write_runs(
+      mask.runs, [&] { return npuseg::core::Result<engine::Outlines>(mask.outlines); }, to);
 }
 
 Status instances(const npuseg_result* result, npuseg_instance* out, size_t element_bytes,
@@ -133,8 +145,8 @@ Status instances(const npuseg_result* result, npuseg_instance* out, size_t eleme
   *count = have;
   if (out == nullptr && room == 0) return {};
   // The struct may only grow: an older program asks for a prefix.
-  constexpr size_t kLeast = offsetof(npuseg_instance, area);
-  if (element_bytes < kLeast || element_bytes > 4096) {
+  if (element_bytes < npuseg::api::kFirstSize<npuseg_instance> ||
+      element_bytes > npuseg::api::kMostStructBytes) {
     return invalid(
         format("cannot read instances: element_bytes is %zu; pass "
                "sizeof(npuseg_instance)",

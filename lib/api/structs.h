@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "api/first_sizes.h"
 #include "core/status.h"
 #include "npuseg.h"
 
@@ -15,6 +16,9 @@ inline core::Status invalid(const std::string& message) {
   return {core::Code::kInvalidArgument, message};
 }
 
+// No struct of any version is larger, so a size that was never set is not taken for one.
+constexpr size_t kMostStructBytes = 4096;
+
 // Copies what the caller knows over zeros (defaults). A larger struct of a newer program is fine as
 // long as what this version does not know is zero.
 template <class T>
@@ -22,11 +26,12 @@ core::Status import_struct(const T* in, T* out, const char* name) {
   *out = T{};
   if (in == nullptr) return {};
   const size_t size = in->struct_size;
-  if (size < 2 * sizeof(uint32_t) || size > 4096) {
+  static_assert(kFirstSize<T> != 0);
+  if (size < kFirstSize<T> || size > kMostStructBytes) {
     return invalid(
-        core::format("cannot read options: %s: struct_size is %zu; set it to "
-                     "sizeof(%s)",
-                     name, size, name));
+        core::format("cannot read options: %s: struct_size is %zu, at least %zu and at most %zu "
+                     "are possible; set it to sizeof(%s)",
+                     name, size, kFirstSize<T>, kMostStructBytes, name));
   }
   const auto* bytes = reinterpret_cast<const unsigned char*>(in);
   for (size_t i = sizeof(T); i < size; ++i) {
@@ -46,9 +51,12 @@ template <class T>
 core::Status export_struct(const T& value, T* out, const char* name) {
   if (out == nullptr) return invalid(core::format("cannot write %s: NULL; pass a struct", name));
   const uint32_t size = out->struct_size;
-  if (size < 2 * sizeof(uint32_t) || size > 65536) {
+  static_assert(kFirstSize<T> != 0);
+  if (size < kFirstSize<T> || size > kMostStructBytes) {
     return invalid(
-        core::format("cannot write %s: struct_size is %u; set it to sizeof(%s)", name, size, name));
+        core::format("cannot write %s: struct_size is %u, at least %zu and at most %zu are "
+                     "possible; set it to sizeof(%s)",
+                     name, size, kFirstSize<T>, kMostStructBytes, name));
   }
   auto* bytes = reinterpret_cast<unsigned char*>(out);
   if (size > sizeof(T)) std::memset(bytes + sizeof(T), 0, size - sizeof(T));

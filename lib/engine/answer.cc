@@ -19,6 +19,30 @@ Result<image::MaskResizer> Answer::semantic_map() const {
       {detection.semantic.data(), detection.side, detection.side, detection.side}, width, height);
 }
 
+Result<Outlines> Answer::outlines_of(size_t instance) const {
+  const std::lock_guard lock(mutex_);
+  outlines_.resize(instances.size());
+  if (!outlines_[instance]) {
+    NPUSEG_ASSIGN_OR_RETURN(outlines_[instance], make_outlines(instances[instance].mask));
+  }
+  return Outlines(outlines_[instance]);
+}
+
+Result<SemanticMask> Answer::semantic_mask(float threshold, bool outlined) const {
+  const std::lock_guard lock(mutex_);
+  if (semantic_.runs.counts.empty() || semantic_.threshold != threshold) {
+    semantic_ = {};
+    NPUSEG_ASSIGN_OR_RETURN(const image::MaskResizer resizer, semantic_map());
+    core::Call call;
+    NPUSEG_ASSIGN_OR_RETURN(semantic_.runs, resizer.runs(call, threshold));
+    semantic_.threshold = threshold;
+  }
+  if (outlined && !semantic_.outlines) {
+    NPUSEG_ASSIGN_OR_RETURN(semantic_.outlines, make_outlines(semantic_.runs));
+  }
+  return SemanticMask(semantic_);
+}
+
 Status Answer::finish(core::Call& call, float mask_threshold) {
   const float scale[4] = {static_cast<float>(width), static_cast<float>(height),
                           static_cast<float>(width), static_cast<float>(height)};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/photo.h"
 
+#include <atomic>
 #include <chrono>
 
 #include "core/file.h"
@@ -41,6 +42,8 @@ Result<std::shared_ptr<Photo>> Photo::decode(std::span<const uint8_t> bytes,
   NPUSEG_ASSIGN_OR_RETURN(photo->picture_, image::decode(bytes, options, where));
   photo->width_ = photo->picture_.width;
   photo->height_ = photo->picture_.height;
+  photo->orientation_ = photo->picture_.orientation;
+  photo->options_ = options;
   photo->decode_nanoseconds_ = since(begin);
   return photo;
 }
@@ -95,11 +98,17 @@ Result<image::RgbView> Photo::pixels() {
   return picture_.view();
 }
 
-Result<std::shared_ptr<Photo::Entry>> Photo::lock_entry(uint64_t model, core::Call& call) {
+uint64_t Photo::new_identity() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+Result<std::shared_ptr<Photo::Entry>> Photo::lock_entry(const Cache& cache, core::Call& call) {
   std::shared_ptr<Entry> entry;
   {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<Entry>& at = entries_[model];
+    std::erase_if(entries_, [](const auto& item) { return item.first.expired(); });
+    std::shared_ptr<Entry>& at = entries_[cache];
     if (!at) at = std::make_shared<Entry>();
     entry = at;
   }
@@ -109,23 +118,31 @@ Result<std::shared_ptr<Photo::Entry>> Photo::lock_entry(uint64_t model, core::Ca
   return entry;
 }
 
-void Photo::keep(Entry& entry, const Features& features) {
+void Photo::keep(const Cache& cache, const std::shared_ptr<Entry>& entry, FeatureCache::Value value,
+                 size_t bytes) {
   const std::lock_guard lock(mutex_);
-  entry.features = features;
+  // Forgotten while it was computed: then it is not to come back.
+  const auto at = entries_.find(cache);
+  if (at != entries_.end() && at->second == entry) cache->keep(identity_, std::move(value), bytes);
 }
 
 void Photo::forget() {
   // The features are freed behind the lock: other threads may be waiting for the picture.
-  std::map<uint64_t, std::shared_ptr<Entry>> gone;
-  const std::lock_guard lock(mutex_);
-  gone.swap(entries_);
+  decltype(entries_) gone;
+  {
+    const std::lock_guard lock(mutex_);
+    gone.swap(entries_);
+  }
+  for (const auto& [owner, entry] : gone) {
+    if (const Cache cache = owner.lock()) cache->drop(identity_);
+  }
 }
 
 size_t Photo::feature_bytes() const {
   const std::lock_guard lock(mutex_);
   size_t sum = 0;
-  for (const auto& [model, entry] : entries_) {
-    if (entry->features) sum += entry->features->bytes();
+  for (const auto& [owner, entry] : entries_) {
+    if (const Cache cache = owner.lock()) sum += cache->bytes_of(identity_);
   }
   return sum;
 }

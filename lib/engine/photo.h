@@ -10,9 +10,9 @@
 
 #include "core/status.h"
 #include "core/threads.h"
+#include "engine/feature_cache.h"
 #include "image/convert.h"
 #include "image/picture.h"
-#include "model/sam3/sam3.h"
 
 namespace npuseg::engine {
 
@@ -49,6 +49,11 @@ class Release {
 // Thread-safe.
 class Photo {
  public:
+  Photo() = default;
+  Photo(const Photo&) = delete;
+  Photo& operator=(const Photo&) = delete;
+  ~Photo() { forget(); }
+
   static core::Result<std::shared_ptr<Photo>> open(const std::string& path,
                                                    const image::DecodeOptions& options);
   static core::Result<std::shared_ptr<Photo>> decode(std::span<const uint8_t> bytes,
@@ -61,29 +66,44 @@ class Photo {
 
   [[nodiscard]] uint32_t width() const { return width_; }
   [[nodiscard]] uint32_t height() const { return height_; }
+  // As the file stores it, before it was turned upright; orientation 1 to 8 as in EXIF.
+  [[nodiscard]] uint32_t stored_width() const { return turned_aside() ? height_ : width_; }
+  [[nodiscard]] uint32_t stored_height() const { return turned_aside() ? width_ : height_; }
+  [[nodiscard]] uint32_t orientation() const { return orientation_; }
   [[nodiscard]] uint64_t decode_nanoseconds() const { return decode_nanoseconds_; }
 
   // The upright RGB pixels; valid while the photo lives.
   core::Result<image::RgbView> pixels();
 
-  // Features for the model of this identity: computed once by `compute`, whatever threads ask at
-  // the same time; waiting threads can be stopped through their call.
-  using Features = std::shared_ptr<const sam3::ImageFeatures>;
-  template <class Compute>
-  core::Result<Features> features(uint64_t model, core::Call& call, Compute&& compute);
+  // Never that of another picture, however long ago.
+  [[nodiscard]] uint64_t identity() const { return identity_; }
+
+  // Features of this picture for the model that owns the cache: computed once by `compute`,
+  // whatever threads ask at the same time, and again when the cache had no room for them. Waiting
+  // threads can be stopped through their call.
+  template <class Features, class Compute>
+  core::Result<std::shared_ptr<const Features>> features(const std::shared_ptr<FeatureCache>& cache,
+                                                         core::Call& call, Compute&& compute);
   void forget();
   [[nodiscard]] size_t feature_bytes() const;
 
  private:
   struct Entry {
     std::timed_mutex computing;
-    Features features;  // guarded by computing, and by mutex_ for readers of sizes
+    std::weak_ptr<const void> last;  // guarded by computing; in use by a call while it lives
   };
-  core::Result<std::shared_ptr<Entry>> lock_entry(uint64_t model, core::Call& call);
-  void keep(Entry& entry, const Features& features);
+  using Cache = std::shared_ptr<FeatureCache>;
+  core::Result<std::shared_ptr<Entry>> lock_entry(const Cache& cache, core::Call& call);
+  void keep(const Cache& cache, const std::shared_ptr<Entry>& entry, FeatureCache::Value value,
+            size_t bytes);
 
+  static uint64_t new_identity();
+  [[nodiscard]] bool turned_aside() const { return options_.apply_exif && orientation_ >= 5; }
+
+  const uint64_t identity_ = new_identity();
   uint32_t width_ = 0;
   uint32_t height_ = 0;
+  uint32_t orientation_ = 1;
   uint64_t decode_nanoseconds_ = 0;
 
   mutable std::mutex mutex_;
@@ -91,17 +111,23 @@ class Photo {
   CallerPixels borrowed_;             // guarded by mutex_
   std::unique_ptr<Release> release_;  // guarded by mutex_
   image::DecodeOptions options_;
-  std::map<uint64_t, std::shared_ptr<Entry>> entries_;  // guarded by mutex_
+  // By the model's cache; guarded by mutex_.
+  std::map<std::weak_ptr<FeatureCache>, std::shared_ptr<Entry>, std::owner_less<>> entries_;
 };
 
-template <class Compute>
-core::Result<Photo::Features> Photo::features(uint64_t model, core::Call& call, Compute&& compute) {
-  NPUSEG_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, lock_entry(model, call));
+template <class Features, class Compute>
+core::Result<std::shared_ptr<const Features>> Photo::features(const Cache& cache, core::Call& call,
+                                                              Compute&& compute) {
+  using Result = std::shared_ptr<const Features>;
+  NPUSEG_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, lock_entry(cache, call));
   const std::lock_guard guard(entry->computing, std::adopt_lock);
-  if (entry->features) return Features(entry->features);
-  NPUSEG_ASSIGN_OR_RETURN(const Features made, compute());
-  keep(*entry, made);
-  return Features(made);
+  FeatureCache::Value kept = cache->find(identity_);
+  if (!kept) kept = entry->last.lock();
+  if (kept) return std::static_pointer_cast<const Features>(std::move(kept));
+  NPUSEG_ASSIGN_OR_RETURN(const Result made, compute());
+  entry->last = made;
+  keep(cache, entry, made, made->bytes());
+  return Result(made);
 }
 
 }  // namespace npuseg::engine

@@ -2,7 +2,6 @@
 #include "engine/sam3_engine.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "image/resize.h"
@@ -18,12 +17,16 @@ using core::Status;
 
 namespace {
 
-constexpr size_t kDefaultCacheEntries = 64;
+constexpr uint64_t kDefaultImageCacheBytes = uint64_t{1} << 30;
+constexpr uint64_t kDefaultPromptCacheBytes = uint64_t{16} << 20;
+constexpr size_t kDefaultPrompts = 64;
 constexpr size_t kMaxPromptBytes = size_t{1} << 20;
 constexpr std::string_view kBoxOnlyText = "visual";
 
-// Identities are never used again, so features of a closed model can never be taken for another's.
-std::atomic<uint64_t> next_identity{1};
+// 0: the default.
+size_t limit_or(uint64_t wanted, uint64_t otherwise) {
+  return static_cast<size_t>(wanted == 0 ? otherwise : wanted);
+}
 
 // Activations of the largest moments, in floats: vision encoder, neck, and one prompt.
 uint64_t activation_estimate(const checkpoint::Sam3Config& config) {
@@ -87,12 +90,13 @@ Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& director
                                           "not run; use a SAM 3 model");
   }
   std::shared_ptr<Sam3Engine> engine(new Sam3Engine);
-  engine->identity_ = next_identity.fetch_add(1);
   NPUSEG_ASSIGN_OR_RETURN(engine->facts_.device, choose_device(options.device));
   engine->log_ = options.log;
   engine->threads_ = options.threads;
-  engine->cache_entries_ =
-      options.prompt_cache_entries == 0 ? kDefaultCacheEntries : options.prompt_cache_entries;
+  engine->features_ =
+      std::make_shared<FeatureCache>(limit_or(options.image_cache_bytes, kDefaultImageCacheBytes));
+  engine->most_texts_ = limit_or(options.prompt_cache_entries, kDefaultPrompts);
+  engine->most_text_bytes_ = limit_or(options.prompt_cache_bytes, kDefaultPromptCacheBytes);
   engine->budget_ = std::make_shared<core::MemoryBudget>(
       options.memory_limit == 0 ? SIZE_MAX : static_cast<size_t>(options.memory_limit));
   engine->log_(core::LogLevel::kInfo, "engine.device",
@@ -146,6 +150,31 @@ uint64_t Sam3Engine::prompt_cache_hits() const {
   return hits_;
 }
 
+uint64_t Sam3Engine::prompt_cache_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return text_bytes_;
+}
+
+template <class Run>
+Status Sam3Engine::with_room(const Photo& photo, Run&& run) {
+  Status status = run();
+  if (status.code() != Code::kLimitExceeded) return status;
+  bool dropped = features_->drop_others(photo.identity());
+  {
+    const std::lock_guard lock(mutex_);
+    dropped = dropped || !texts_.empty();
+    texts_.clear();
+    text_bytes_ = 0;
+  }
+  if (dropped) {
+    log_(core::LogLevel::kInfo, "engine.memory",
+         "features of other pictures and prompts were dropped: memory_limit leaves no room for "
+         "them");
+    status = run();
+  }
+  return status;
+}
+
 void Sam3Engine::count(const sam3::StageTimes& times) {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < sam3::kStageCount; ++i) {
@@ -168,9 +197,9 @@ Status Sam3Engine::model_input(Photo& photo, Call& call, float* pixels) {
   return image::normalize_planar(call, resized.view(), table_, pixels);
 }
 
-Result<Photo::Features> Sam3Engine::image_features(Photo& photo, Call& call,
-                                                   sam3::StageTimes* times) {
-  return photo.features(identity_, call, [&]() -> Result<Photo::Features> {
+Result<Sam3Engine::Image> Sam3Engine::image_features(Photo& photo, Call& call,
+                                                     sam3::StageTimes* times) {
+  return photo.features<sam3::ImageFeatures>(features_, call, [&]() -> Result<Image> {
     NPUSEG_ASSIGN_OR_RETURN(
         core::Buffer pixels,
         core::Buffer::make_floats(budget_, model_input_floats(), 1, "model input"));
@@ -196,20 +225,33 @@ Result<Sam3Engine::Text> Sam3Engine::text_features(const std::vector<int64_t>& i
     }
   }
   NPUSEG_ASSIGN_OR_RETURN(Text features, sam3::encode_text(*model_, call, ids, times));
+  const auto size = [](const CachedText& text) {
+    return text.features->bytes() + text.ids.size() * sizeof(int64_t);
+  };
   const std::lock_guard lock(mutex_);
   // Another thread may have computed the same meanwhile.
-  texts_.remove_if([&](const CachedText& text) { return text.ids == ids; });
+  const auto same = std::find_if(texts_.begin(), texts_.end(),
+                                 [&](const CachedText& text) { return text.ids == ids; });
+  if (same != texts_.end()) {
+    text_bytes_ -= size(*same);
+    texts_.erase(same);
+  }
   texts_.push_front({ids, features});
-  if (texts_.size() > cache_entries_) texts_.pop_back();
+  text_bytes_ += size(texts_.front());
+  while (!texts_.empty() && (texts_.size() > most_texts_ || text_bytes_ > most_text_bytes_)) {
+    text_bytes_ -= size(texts_.back());
+    texts_.pop_back();
+  }
   return features;
 }
 
 Status Sam3Engine::prepare(Photo& photo, const Call::Options& options) {
   Call call(with_defaults(options));
   sam3::StageTimes times;
-  const Result<Photo::Features> features = image_features(photo, call, &times);
+  const Status status =
+      with_room(photo, [&] { return image_features(photo, call, &times).status(); });
   count(times);
-  return features.status();
+  return status;
 }
 
 namespace {
@@ -296,8 +338,7 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
   answer->padded_ids.resize(std::max(positions, prompt.ids.size()), tokenizer_->pad_id());
 
   const auto run = [&]() -> Status {
-    NPUSEG_ASSIGN_OR_RETURN(const Photo::Features image,
-                            image_features(photo, call, &answer->times));
+    NPUSEG_ASSIGN_OR_RETURN(const Image image, image_features(photo, call, &answer->times));
     NPUSEG_ASSIGN_OR_RETURN(const Text features, text_features(prompt.ids, call, &answer->times));
     sam3::DetectOptions detect;
     detect.threshold = options.threshold;
@@ -310,7 +351,7 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
     const sam3::StageTimer timer(&answer->times, sam3::Stage::kPostprocess);
     return answer->finish(call, options.mask_threshold);
   };
-  const Status status = run();
+  const Status status = with_room(photo, run);
   count(answer->times);
   if (!status.ok()) return status;
   return std::shared_ptr<const Answer>(std::move(answer));

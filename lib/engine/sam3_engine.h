@@ -26,6 +26,8 @@ struct Sam3Options {
   std::string device;
   int threads = 0;
   uint64_t memory_limit = 0;
+  uint64_t image_cache_bytes = 0;
+  uint64_t prompt_cache_bytes = 0;
   size_t prompt_cache_entries = 0;
   bool check_weights = true;
   core::Logger log;
@@ -68,6 +70,8 @@ class Sam3Engine {
   [[nodiscard]] const Sam3Facts& facts() const { return facts_; }
   [[nodiscard]] sam3::StageTimes times() const;
   [[nodiscard]] uint64_t prompt_cache_hits() const;
+  [[nodiscard]] uint64_t image_cache_bytes() const { return features_->bytes(); }
+  [[nodiscard]] uint64_t prompt_cache_bytes() const;
   [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
 
   // text absent: "visual" where a positive box is given.
@@ -80,6 +84,7 @@ class Sam3Engine {
   [[nodiscard]] size_t model_input_floats() const;
 
  private:
+  using Image = std::shared_ptr<const sam3::ImageFeatures>;
   using Text = std::shared_ptr<const sam3::TextFeatures>;
   struct CachedText {
     std::vector<int64_t> ids;
@@ -88,24 +93,28 @@ class Sam3Engine {
 
   Sam3Engine() = default;
   core::Call::Options with_defaults(core::Call::Options options) const;
-  core::Result<Photo::Features> image_features(Photo& photo, core::Call& call,
-                                               sam3::StageTimes* times);
+  core::Result<Image> image_features(Photo& photo, core::Call& call, sam3::StageTimes* times);
   core::Result<Text> text_features(const std::vector<int64_t>& ids, core::Call& call,
                                    sam3::StageTimes* times);
+  // Runs a call again after dropping what the caches hold when memory_limit left it no room.
+  template <class Run>
+  core::Status with_room(const Photo& photo, Run&& run);
   void count(const sam3::StageTimes& times);
 
-  uint64_t identity_ = 0;
   std::shared_ptr<const sam3::Model> model_;
   std::shared_ptr<const text::ClipTokenizer> tokenizer_;
   image::NormalizeTable table_{};
   core::MemoryBudgetPtr budget_;
   core::Logger log_;
   int threads_ = 0;
-  size_t cache_entries_ = 64;
+  std::shared_ptr<FeatureCache> features_;
+  size_t most_texts_ = 0;
+  size_t most_text_bytes_ = 0;
   Sam3Facts facts_;
 
   mutable std::mutex mutex_;
   std::list<CachedText> texts_;  // guarded by mutex_, most recent first
+  size_t text_bytes_ = 0;        // guarded by mutex_
   sam3::StageTimes times_;       // guarded by mutex_
   uint64_t hits_ = 0;            // guarded by mutex_
 };

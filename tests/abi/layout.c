@@ -15,7 +15,7 @@ _Static_assert(offsetof(npuseg_error_info, reserved) == 12,
                "npuseg_error_info.reserved");
 _Static_assert(offsetof(npuseg_error_info, message) == 16,
                "npuseg_error_info.message");
-_Static_assert(sizeof(npuseg_model_options) == 72, "npuseg_model_options");
+_Static_assert(sizeof(npuseg_model_options) == 88, "npuseg_model_options");
 _Static_assert(offsetof(npuseg_model_options, struct_size) == 0,
                "npuseg_model_options.struct_size");
 _Static_assert(offsetof(npuseg_model_options, flags) == 4,
@@ -28,17 +28,21 @@ _Static_assert(offsetof(npuseg_model_options, precision) == 20,
                "npuseg_model_options.precision");
 _Static_assert(offsetof(npuseg_model_options, memory_limit) == 24,
                "npuseg_model_options.memory_limit");
-_Static_assert(offsetof(npuseg_model_options, prompt_cache_entries) == 32,
+_Static_assert(offsetof(npuseg_model_options, image_cache_bytes) == 32,
+               "npuseg_model_options.image_cache_bytes");
+_Static_assert(offsetof(npuseg_model_options, prompt_cache_bytes) == 40,
+               "npuseg_model_options.prompt_cache_bytes");
+_Static_assert(offsetof(npuseg_model_options, prompt_cache_entries) == 48,
                "npuseg_model_options.prompt_cache_entries");
-_Static_assert(offsetof(npuseg_model_options, log_level) == 36,
+_Static_assert(offsetof(npuseg_model_options, log_level) == 52,
                "npuseg_model_options.log_level");
-_Static_assert(offsetof(npuseg_model_options, log) == 40,
+_Static_assert(offsetof(npuseg_model_options, log) == 56,
                "npuseg_model_options.log");
-_Static_assert(offsetof(npuseg_model_options, log_user) == 48,
+_Static_assert(offsetof(npuseg_model_options, log_user) == 64,
                "npuseg_model_options.log_user");
-_Static_assert(offsetof(npuseg_model_options, progress) == 56,
+_Static_assert(offsetof(npuseg_model_options, progress) == 72,
                "npuseg_model_options.progress");
-_Static_assert(offsetof(npuseg_model_options, progress_user) == 64,
+_Static_assert(offsetof(npuseg_model_options, progress_user) == 80,
                "npuseg_model_options.progress_user");
 _Static_assert(sizeof(npuseg_model_info) == 424, "npuseg_model_info");
 _Static_assert(offsetof(npuseg_model_info, struct_size) == 0,
@@ -75,7 +79,7 @@ _Static_assert(offsetof(npuseg_model_info, device_used) == 136,
                "npuseg_model_info.device_used");
 _Static_assert(offsetof(npuseg_model_info, device_why) == 168,
                "npuseg_model_info.device_why");
-_Static_assert(sizeof(npuseg_counters) == 288, "npuseg_counters");
+_Static_assert(sizeof(npuseg_counters) == 304, "npuseg_counters");
 _Static_assert(offsetof(npuseg_counters, struct_size) == 0,
                "npuseg_counters.struct_size");
 _Static_assert(offsetof(npuseg_counters, reserved) == 4,
@@ -90,6 +94,10 @@ _Static_assert(offsetof(npuseg_counters, memory_used) == 272,
                "npuseg_counters.memory_used");
 _Static_assert(offsetof(npuseg_counters, memory_peak) == 280,
                "npuseg_counters.memory_peak");
+_Static_assert(offsetof(npuseg_counters, image_cache_bytes) == 288,
+               "npuseg_counters.image_cache_bytes");
+_Static_assert(offsetof(npuseg_counters, prompt_cache_bytes) == 296,
+               "npuseg_counters.prompt_cache_bytes");
 _Static_assert(sizeof(npuseg_device_info) == 680, "npuseg_device_info");
 _Static_assert(offsetof(npuseg_device_info, struct_size) == 0,
                "npuseg_device_info.struct_size");
@@ -143,19 +151,23 @@ _Static_assert(offsetof(npuseg_pixels, release) == 48,
                "npuseg_pixels.release");
 _Static_assert(offsetof(npuseg_pixels, release_user) == 56,
                "npuseg_pixels.release_user");
-_Static_assert(sizeof(npuseg_image_data) == 32, "npuseg_image_data");
+_Static_assert(sizeof(npuseg_image_data) == 40, "npuseg_image_data");
 _Static_assert(offsetof(npuseg_image_data, struct_size) == 0,
                "npuseg_image_data.struct_size");
 _Static_assert(offsetof(npuseg_image_data, width) == 4,
                "npuseg_image_data.width");
 _Static_assert(offsetof(npuseg_image_data, height) == 8,
                "npuseg_image_data.height");
-_Static_assert(offsetof(npuseg_image_data, reserved) == 12,
-               "npuseg_image_data.reserved");
+_Static_assert(offsetof(npuseg_image_data, orientation) == 12,
+               "npuseg_image_data.orientation");
 _Static_assert(offsetof(npuseg_image_data, decode_nanoseconds) == 16,
                "npuseg_image_data.decode_nanoseconds");
 _Static_assert(offsetof(npuseg_image_data, feature_bytes) == 24,
                "npuseg_image_data.feature_bytes");
+_Static_assert(offsetof(npuseg_image_data, stored_width) == 32,
+               "npuseg_image_data.stored_width");
+_Static_assert(offsetof(npuseg_image_data, stored_height) == 36,
+               "npuseg_image_data.stored_height");
 _Static_assert(sizeof(npuseg_box) == 20, "npuseg_box");
 _Static_assert(offsetof(npuseg_box, x0) == 0,
                "npuseg_box.x0");

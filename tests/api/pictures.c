@@ -181,6 +181,118 @@ static void test_draw_and_write(void **state) {
   free(read);
 }
 
+static uint32_t crc32_of(const unsigned char *bytes, size_t count) {
+  uint32_t crc = 0xffffffffU;
+  size_t i;
+  int bit;
+  for (i = 0; i < count; ++i) {
+    crc ^= bytes[i];
+    for (bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xedb88320U & (0U - (crc & 1U)));
+  }
+  return ~crc;
+}
+
+static void put_be32(unsigned char *to, uint32_t value) {
+  to[0] = (unsigned char)(value >> 24);
+  to[1] = (unsigned char)(value >> 16);
+  to[2] = (unsigned char)(value >> 8);
+  to[3] = (unsigned char)value;
+}
+
+/* The sample with an eXIf chunk behind its header. */
+static unsigned char *with_orientation(unsigned char orientation, size_t *bytes) {
+  static const unsigned char tiff[26] = {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1,
+                                         3,   0,   1,  0, 0, 0, 0, 0, 0, 0, 0,    0};
+  const size_t header = 8 + 25, chunk = 12 + sizeof tiff;
+  FILE *file = fopen(SAMPLE("a.png"), "rb");
+  unsigned char *png;
+  long size;
+  assert_non_null(file);
+  fseek(file, 0, SEEK_END);
+  size = ftell(file);
+  rewind(file);
+  *bytes = (size_t)size + chunk;
+  png = malloc(*bytes);
+  assert_int_equal(fread(png, 1, header, file), header);
+  assert_int_equal(fread(png + header + chunk, 1, (size_t)size - header, file),
+                   (size_t)size - header);
+  fclose(file);
+  put_be32(png + header, sizeof tiff);
+  memcpy(png + header + 4, "eXIf", 4);
+  memcpy(png + header + 8, tiff, sizeof tiff);
+  png[header + 8 + 18] = orientation;
+  put_be32(png + header + 8 + sizeof tiff, crc32_of(png + header + 4, 4 + sizeof tiff));
+  return png;
+}
+
+/* The table of docs/api-concepts.md: the stored pixel of an upright one. */
+static size_t stored_pixel(uint32_t orientation, size_t x, size_t y) {
+  const size_t right = 320 - 1, bottom = 240 - 1;
+  switch (orientation) {
+    case 2:
+      return y * 320 + (right - x);
+    case 3:
+      return (bottom - y) * 320 + (right - x);
+    case 4:
+      return (bottom - y) * 320 + x;
+    case 5:
+      return x * 320 + y;
+    case 6:
+      return (bottom - x) * 320 + y;
+    case 7:
+      return (bottom - x) * 320 + (right - y);
+    case 8:
+      return x * 320 + (right - y);
+    default:
+      return y * 320 + x;
+  }
+}
+
+static void test_stored_geometry(void **state) {
+  const size_t bytes = 320 * 240 * 3;
+  unsigned char *stored = malloc(bytes), *upright = malloc(bytes);
+  unsigned char orientation;
+  size_t x, y, size;
+  SIZED(npuseg_image_options, options);
+  (void)state;
+  options.flags = NPUSEG_IMAGE_IGNORE_EXIF;
+  for (orientation = 0; orientation <= 9; ++orientation) {
+    unsigned char *png = with_orientation(orientation, &size);
+    const uint32_t real = orientation >= 1 && orientation <= 8 ? orientation : 1;
+    npuseg_image *image = NULL;
+    SIZED(npuseg_image_data, as_stored);
+    SIZED(npuseg_image_data, turned);
+    MUST(npuseg_image_from_memory(png, size, &options, &image));
+    MUST(npuseg_image_info(image, &as_stored));
+    MUST(npuseg_image_pixels(image, stored, 0, bytes, NULL));
+    MUST(npuseg_release(image));
+    MUST(npuseg_image_from_memory(png, size, NULL, &image));
+    MUST(npuseg_image_info(image, &turned));
+    MUST(npuseg_image_pixels(image, upright, 0, bytes, NULL));
+    MUST(npuseg_release(image));
+    free(png);
+    assert_int_equal(as_stored.orientation, real);
+    assert_int_equal(turned.orientation, real);
+    assert_int_equal(as_stored.width, 320);
+    assert_int_equal(as_stored.height, 240);
+    assert_int_equal(as_stored.stored_width, 320);
+    assert_int_equal(as_stored.stored_height, 240);
+    assert_int_equal(turned.stored_width, 320);
+    assert_int_equal(turned.stored_height, 240);
+    assert_int_equal(turned.width, real >= 5 ? 240 : 320);
+    assert_int_equal(turned.height, real >= 5 ? 320 : 240);
+    for (y = 0; y < turned.height; ++y) {
+      for (x = 0; x < turned.width; ++x) {
+        const unsigned char *a = upright + 3 * (y * turned.width + x);
+        const unsigned char *b = stored + 3 * stored_pixel(real, x, y);
+        if (memcmp(a, b, 3) != 0) fail_msg("orientation %u at %zu, %zu", real, x, y);
+      }
+    }
+  }
+  free(stored);
+  free(upright);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_borrowed_pixels_come_back_once),
@@ -189,6 +301,7 @@ int main(void) {
       cmocka_unit_test(test_narrow_pictures),
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_draw_and_write),
+      cmocka_unit_test(test_stored_geometry),
   };
   return cmocka_run_group_tests_name("api.pictures", tests, NULL, NULL);
 }

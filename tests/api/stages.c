@@ -50,6 +50,141 @@ static void test_features_are_computed_once(void **state) {
   MUST(npuseg_release(model));
 }
 
+/* Features that do not fit are computed again, everything else stays the same. */
+static void test_feature_budgets(void **state) {
+  npuseg_image *images[3];
+  npuseg_result *result = NULL, *expected = NULL;
+  npuseg_sam3 *model = load_demo();
+  uint64_t runs[NPUSEG_STAGE_COUNT], one_image, one_prompt, idle;
+  int i;
+  SIZED(npuseg_counters, counters);
+  SIZED(npuseg_image_data, data);
+  SIZED(npuseg_model_options, options);
+  (void)state;
+  images[0] = open_sample(SAMPLE("a.png"));
+  images[1] = open_sample(SAMPLE("b.png"));
+  images[2] = open_sample(SAMPLE("c.png"));
+  MUST(npuseg_sam3_counters(model, &counters));
+  idle = counters.memory_used;
+  assert_int_equal(counters.image_cache_bytes, 0);
+  MUST(npuseg_segment(model, images[0], "shapes", NULL, &expected));
+  MUST(npuseg_sam3_counters(model, &counters));
+  one_image = counters.image_cache_bytes;
+  one_prompt = counters.prompt_cache_bytes;
+  assert_true(one_image > 1000);
+  assert_true(one_prompt > 100);
+  assert_true(counters.memory_used >= idle + one_image);
+  MUST(npuseg_image_info(images[0], &data));
+  assert_int_equal(data.feature_bytes, one_image);
+  MUST(npuseg_image_forget(images[0]));
+  MUST(npuseg_image_info(images[0], &data));
+  assert_int_equal(data.feature_bytes, 0);
+  MUST(npuseg_sam3_counters(model, &counters));
+  assert_int_equal(counters.image_cache_bytes, 0);
+  MUST(npuseg_image_prepare(images[0], model, NULL));
+  MUST(npuseg_release(model)); /* takes its features along */
+  MUST(npuseg_image_info(images[0], &data));
+  assert_int_equal(data.feature_bytes, 0);
+
+  /* Nothing is kept. */
+  options.image_cache_bytes = 1;
+  options.prompt_cache_bytes = 1;
+  MUST(npuseg_sam3_load(NPUSEG_DEMO_DIR, &options, &model));
+  MUST(npuseg_image_prepare(images[0], model, NULL));
+  for (i = 0; i < 2; ++i) {
+    MUST(npuseg_segment(model, images[0], "shapes", NULL, &result));
+    assert_same_results(result, expected);
+    MUST(npuseg_release(result));
+  }
+  runs_of(model, runs);
+  assert_int_equal(runs[NPUSEG_STAGE_VIT], 3);
+  assert_int_equal(runs[NPUSEG_STAGE_TEXT], 2);
+  MUST(npuseg_sam3_counters(model, &counters));
+  assert_int_equal(counters.image_cache_bytes, 0);
+  assert_int_equal(counters.prompt_cache_bytes, 0);
+  assert_int_equal(counters.prompt_cache_hits, 0);
+  assert_int_equal(counters.memory_used, idle);
+  MUST(npuseg_image_info(images[0], &data));
+  assert_int_equal(data.feature_bytes, 0);
+  MUST(npuseg_release(model));
+
+  /* Room for two pictures and two prompts. */
+  options.image_cache_bytes = 2 * one_image;
+  options.prompt_cache_entries = 2;
+  options.prompt_cache_bytes = NPUSEG_UNLIMITED;
+  MUST(npuseg_sam3_load(NPUSEG_DEMO_DIR, &options, &model));
+  for (i = 0; i < 3; ++i) MUST(npuseg_image_prepare(images[i], model, NULL));
+  MUST(npuseg_sam3_counters(model, &counters));
+  assert_int_equal(counters.image_cache_bytes, 2 * one_image);
+  assert_int_equal(counters.memory_used, idle + 2 * one_image);
+  MUST(npuseg_image_prepare(images[1], model, NULL)); /* kept, and now newer than the third */
+  runs_of(model, runs);
+  assert_int_equal(runs[NPUSEG_STAGE_VIT], 3);
+  MUST(npuseg_image_prepare(images[0], model, NULL)); /* gone; the third makes room */
+  MUST(npuseg_image_prepare(images[1], model, NULL));
+  runs_of(model, runs);
+  assert_int_equal(runs[NPUSEG_STAGE_VIT], 4);
+  MUST(npuseg_image_info(images[2], &data));
+  assert_int_equal(data.feature_bytes, 0);
+  MUST(npuseg_release(images[1])); /* a picture takes its features along */
+  MUST(npuseg_sam3_counters(model, &counters));
+  assert_int_equal(counters.image_cache_bytes, one_image);
+  for (i = 0; i < 6; ++i) {
+    static const char *const prompts[] = {"circle", "square", "circle", "star", "circle", "square"};
+    MUST(npuseg_segment(model, images[0], prompts[i], NULL, &result));
+    MUST(npuseg_release(result));
+  }
+  runs_of(model, runs);
+  assert_int_equal(runs[NPUSEG_STAGE_VIT], 4);
+  assert_int_equal(runs[NPUSEG_STAGE_TEXT], 4);
+  MUST(npuseg_release(model));
+
+  /* The bytes of one prompt: the same prompt again is a hit, another one replaces it. */
+  options.prompt_cache_entries = 0;
+  options.prompt_cache_bytes = one_prompt;
+  MUST(npuseg_sam3_load(NPUSEG_DEMO_DIR, &options, &model));
+  for (i = 0; i < 4; ++i) {
+    MUST(npuseg_segment(model, images[0], i < 2 ? "shapes" : "circle", NULL, &result));
+    MUST(npuseg_release(result));
+    MUST(npuseg_sam3_counters(model, &counters));
+    assert_true(counters.prompt_cache_bytes <= one_prompt);
+  }
+  runs_of(model, runs);
+  assert_true(counters.prompt_cache_hits >= 1);
+  assert_int_equal(runs[NPUSEG_STAGE_TEXT] + counters.prompt_cache_hits, 4);
+  MUST(npuseg_release(model));
+  MUST(npuseg_release(expected));
+  MUST(npuseg_release(images[0]));
+  MUST(npuseg_release(images[2]));
+}
+
+/* Features of pictures that are still open must not make memory_limit refuse the next picture. */
+static void test_kept_features_give_way(void **state) {
+  npuseg_image *images[8];
+  npuseg_sam3 *model = NULL;
+  npuseg_result *result = NULL;
+  int i;
+  SIZED(npuseg_counters, counters);
+  SIZED(npuseg_model_options, options);
+  (void)state;
+  model = load_demo();
+  for (i = 0; i < 8; ++i) images[i] = open_sample(i % 2 ? SAMPLE("a.png") : SAMPLE("b.png"));
+  MUST(npuseg_segment(model, images[0], "shapes", NULL, &result));
+  MUST(npuseg_release(result));
+  MUST(npuseg_sam3_counters(model, &counters));
+  MUST(npuseg_release(model));
+  options.memory_limit = counters.memory_peak + counters.image_cache_bytes;
+  MUST(npuseg_sam3_load(NPUSEG_DEMO_DIR, &options, &model));
+  for (i = 0; i < 8; ++i) {
+    MUST(npuseg_segment(model, images[i], "shapes", NULL, &result));
+    MUST(npuseg_release(result));
+  }
+  MUST(npuseg_sam3_counters(model, &counters));
+  assert_true(counters.memory_peak <= options.memory_limit);
+  for (i = 0; i < 8; ++i) MUST(npuseg_release(images[i]));
+  MUST(npuseg_release(model));
+}
+
 struct watcher {
   uint32_t stop_at; /* stage; 0: never */
   int calls;
@@ -221,6 +356,8 @@ static void test_thresholds_and_counts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_features_are_computed_once),
+      cmocka_unit_test(test_feature_budgets),
+      cmocka_unit_test(test_kept_features_give_way),
       cmocka_unit_test(test_cancel_from_the_progress_callback),
       cmocka_unit_test(test_progress_names_stages_and_ends_with_the_call),
       cmocka_unit_test(test_deadline),
