@@ -27,7 +27,8 @@ class Checkpoint {
   // Refuses: no safetensors (pytorch_model.bin/.pt/.pth alone get advice), bad header length,
   // header over its cap, offsets that overflow, overlap, do not match shape and dtype or leave the
   // file, duplicate names, more than Shape::kMaxRank dims, shard names with '/' or "..", shards
-  // missing, names that the index places in another shard, git-lfs pointers.
+  // missing, names that the shard of the index lacks, git-lfs pointers. A name in two shards is
+  // taken from the one that the index gives; a name that the index does not give is not taken.
   static core::Result<Checkpoint> open(const std::string& directory);
 
   // Names as stored. Null when absent.

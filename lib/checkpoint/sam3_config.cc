@@ -309,7 +309,7 @@ Result<Sam3Config> from_document(const JsonDocument& document, const std::string
   }
   Sam3Config config;
   ConfigReader reader(path, "", root);
-  if (root["detector_config"].exists()) {
+  if (root["detector_config"].exists() && !root["detector_config"].is_null()) {
     NPUSEG_RETURN_IF_ERROR(read_detector(reader.child("detector_config"), &config));
     NPUSEG_RETURN_IF_ERROR(reader.status());
     return config;

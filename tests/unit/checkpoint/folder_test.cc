@@ -1,49 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders that hold no safetensors: the message says what is there and what to do.
-#include <unistd.h>
+#include "folder.h"
 
-#include <cstdlib>
 #include <string>
 
 #include "checkpoint/checkpoint.h"
-#include "cmocka_cpp.h"
-#include "core/file.h"
 
 namespace {
 
 using npuseg::checkpoint::Checkpoint;
 using npuseg::core::Code;
+using npuseg::test::expect_status;
+using npuseg::test::Folder;
 
-void expect(const std::string& folder, Code code, const std::string& word) {
-  const auto result = Checkpoint::open(folder);
-  assert_false(result.ok());
-  assert_int_equal(static_cast<int>(result.status().code()), static_cast<int>(code));
-  assert_true(result.status().message().find(word) != std::string::npos);
+void test_nothing(void**) {
+  const Folder folder;
+  expect_status("empty folder", Checkpoint::open(folder.path).status(), Code::kNotFound,
+                "model.safetensors");
+  expect_status("no folder", Checkpoint::open(folder.path + "/none").status(), Code::kNotFound,
+                "model.safetensors");
+  folder.put("model.safetensors", "");
+  expect_status("empty file", Checkpoint::open(folder.path).status(), Code::kCorruptData,
+                "model.safetensors");
 }
 
-void test_other_formats_and_empty_file(void**) {
-  char path[] = "/tmp/npuseg-folder-XXXXXX";
-  assert_non_null(mkdtemp(path));
-  const std::string folder = path;
-  expect(folder, Code::kNotFound, "model.safetensors");
-  expect(folder + "/none", Code::kNotFound, "model.safetensors");
-  const unsigned char byte = 0;
-  for (const char* name : {"sam3-q4.gguf", "pytorch_model.bin", "sam3.pt", "x.pth", "x.ckpt"}) {
-    const std::string file = npuseg::core::join_path(folder, name);
-    assert_true(npuseg::core::write_file_atomically(file, {&byte, 1}).ok());
-    expect(folder, Code::kUnsupported, name);
-    assert_int_equal(unlink(file.c_str()), 0);
+void test_other_formats(void**) {
+  const char* pickles[] = {"pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "sam3.pt",
+                           "x.pth", "x.ckpt"};
+  for (const char* name : pickles) {
+    const Folder folder;
+    folder.put(name, "\x80\x02");
+    const auto status = Checkpoint::open(folder.path).status();
+    expect_status(name, status, Code::kUnsupported, name);
+    expect_status(name, status, Code::kUnsupported, "Python pickle");
+    expect_status(name, status, Code::kUnsupported, "save_pretrained()");
   }
-  const std::string empty = npuseg::core::join_path(folder, "model.safetensors");
-  assert_true(npuseg::core::write_file_atomically(empty, {}).ok());
-  expect(folder, Code::kCorruptData, "model.safetensors");
-  assert_int_equal(unlink(empty.c_str()), 0);
-  assert_int_equal(rmdir(folder.c_str()), 0);
+  const Folder folder;
+  folder.put("sam3-q4.gguf", "GGUF");
+  expect_status("gguf", Checkpoint::open(folder.path).status(), Code::kUnsupported,
+                "sam3-q4.gguf, which is a GGUF file");
+  // The first by name is spoken of, whatever order the file system gives.
+  folder.put("a.pt", "x");
+  expect_status("two", Checkpoint::open(folder.path).status(), Code::kUnsupported, "a.pt");
+}
+
+void test_files_that_are_no_weights(void**) {
+  for (const char* name : {"tensors.bin", "training_args.bin", "notes.txt", "model.onnx"}) {
+    const Folder folder;
+    folder.put(name, "x");
+    expect_status(name, Checkpoint::open(folder.path).status(), Code::kNotFound,
+                  "model.safetensors.index.json");
+  }
 }
 
 }  // namespace
 
 int main() {
-  const CMUnitTest tests[] = {cmocka_unit_test(test_other_formats_and_empty_file)};
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(test_nothing),
+      cmocka_unit_test(test_other_formats),
+      cmocka_unit_test(test_files_that_are_no_weights),
+  };
   return cmocka_run_group_tests_name("checkpoint folder", tests, nullptr, nullptr);
 }
