@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers whose output rows do not know of each other: a row has the same bits whatever other
+// rows there are, how many, and where among them it stands. So tokens of several inputs can run as
+// one product and every input gets the answer it gets alone.
+//
+// Numeric contract: float32; weights of F16/BF16 are widened exactly first. Every output value is
+// the sum over blocks of 512 inputs, in order, of a dot product that is summed in vector lanes; it
+// depends on the instruction set, not on the cut of the work, which may follow the thread count.
+#pragma once
+
+#include "compute/gemm.h"
+
+namespace npuseg::compute {
+
+// As linear() of gemm.h: out[m, :] = epilogue(x[m, :] * weight^T), weight [N, K] of any float type.
+// out must not alias x; epilogue.residual may alias out.
+core::Status linear_rows(const Exec& exec, core::ConstMatrixView x, const core::TensorView& weight,
+                         core::MatrixView out, const Epilogue& epilogue = {});
+
+}  // namespace npuseg::compute
