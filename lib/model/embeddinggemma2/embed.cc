@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages wired: patches -> soft tokens, sequences -> vectors.
+#include <algorithm>
+
+#include "model/embeddinggemma2/embeddinggemma2.h"
+#include "model/embeddinggemma2/pooling.h"
+#include "model/embeddinggemma2/soft_tokens.h"
+#include "model/embeddinggemma2/stage_timer.h"
+#include "model/embeddinggemma2/text_embedder.h"
+#include "model/embeddinggemma2/text_encoder.h"
+#include "model/embeddinggemma2/vision_embedder.h"
+#include "model/embeddinggemma2/vision_encoder.h"
+
+namespace npuseg::embeddinggemma2 {
+
+using compute::Exec;
+using core::Matrix;
+using core::Result;
+using core::Status;
+
+namespace {
+
+// Tokens that run together: enough to keep every core busy and to read each weight seldom, few
+// enough that the activations stay small beside the weights.
+constexpr size_t kPackTokens = 2048;
+
+// Ends of the runs of sequences that are packed together; a long sequence is a run of its own.
+Result<std::vector<size_t>> pack_ends(const EmbeddingGemma2Config& config,
+                                      std::span<const Sequence> sequences) {
+  std::vector<size_t> ends;
+  size_t tokens = 0;
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    auto count = check_sequence(config, sequences[s]);
+    if (!count.ok()) {
+      return std::move(count).status().with_context(core::format("input %zu", s));
+    }
+    if (tokens != 0 && tokens + count.value() > kPackTokens) {
+      ends.push_back(s);
+      tokens = 0;
+    }
+    tokens += count.value();
+  }
+  if (tokens != 0) ends.push_back(sequences.size());
+  return ends;
+}
+
+Status embed_pack(const Model& model, const Exec& exec, std::span<const Sequence> sequences,
+                  core::MatrixView out) {
+  NPUSEG_ASSIGN_OR_RETURN(const PackedTokens packed, embed_tokens(model, exec, sequences));
+  NPUSEG_ASSIGN_OR_RETURN(const Matrix tokens, run_text_encoder(model, exec, packed));
+  NPUSEG_ASSIGN_OR_RETURN(const Matrix pooled,
+                          pool_tokens(model, exec, tokens.view(), packed.starts));
+  return project_embeddings(model, exec, pooled.view(), out);
+}
+
+}  // namespace
+
+Result<Matrix> encode_picture(const Model& model, core::Call& call, const Patches& patches,
+                              StageTimes* times) {
+  const StageTimer timer(times, Stage::kVision);
+  const Exec exec{&call, model.budget()};
+  NPUSEG_ASSIGN_OR_RETURN(Matrix tokens, embed_patches(model, exec, patches));
+  NPUSEG_RETURN_IF_ERROR(
+      run_vision_encoder(model, exec, patches.grid_width, patches.grid_height, tokens.view()));
+  NPUSEG_ASSIGN_OR_RETURN(const Matrix pooled,
+                          pool_patches(model, exec, tokens.view(), patches.grid_width));
+  return project_soft_tokens(model, exec, pooled.view());
+}
+
+Result<Matrix> embed(const Model& model, core::Call& call, std::span<const Sequence> sequences,
+                     StageTimes* times) {
+  const StageTimer timer(times, Stage::kText);
+  const Exec exec{&call, model.budget()};
+  const auto& text = model.config().text;
+  NPUSEG_ASSIGN_OR_RETURN(const std::vector<size_t> ends, pack_ends(model.config(), sequences));
+  NPUSEG_ASSIGN_OR_RETURN(
+      Matrix out, Matrix::make(exec.budget, sequences.size(), text.embedding_dim, "embeddings"));
+  call.begin_stage(static_cast<uint32_t>(Stage::kText), ends.size() * text.layers);
+  size_t first = 0;
+  for (const size_t end : ends) {
+    NPUSEG_RETURN_IF_ERROR(embed_pack(model, exec, sequences.subspan(first, end - first),
+                                      out.view().row_range(first, end - first)));
+    first = end;
+  }
+  return out;
+}
+
+}  // namespace npuseg::embeddinggemma2

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// EmbeddingGemma 2 as steps: patches of a picture -> soft tokens; token ids and soft tokens in
+// order -> one unit vector. Each step is one function over tensor views (one file a stage beside
+// this header) and can be run alone. Tokenizer and pixels are others' business.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/embeddinggemma2_config.h"
+#include "compute/gemm.h"
+#include "core/buffer.h"
+#include "core/log.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+namespace npuseg::embeddinggemma2 {
+
+using checkpoint::EmbeddingGemma2Config;
+
+struct Weights;  // every used tensor by name, shapes checked (weights.h)
+struct Ropes;    // tables of cosines and sines, grown when longer inputs come (rope_cache.h)
+
+// Stable ids for progress callbacks and timings (public NPUSEG_STAGE_*).
+enum class Stage : uint32_t {
+  kLoad = 1,
+  kPreprocess = 2,
+  kVision = 3,
+  kText = 5,
+  kPostprocess = 10,
+};
+constexpr size_t kStageCount = 11;  // index: id
+
+// How often each stage ran and how long it took, for tests, --reps and reports.
+struct StageTimes {
+  uint64_t runs[kStageCount] = {};
+  uint64_t nanoseconds[kStageCount] = {};
+};
+
+// Immutable after load; any number of threads may use one model.
+class Model {
+ public:
+  struct Options {
+    bool check_weights = true;  // scan for NaN/Inf and name the tensor
+    bool vision = true;         // false: texts alone, the vision tensors are not looked at
+    core::MemoryBudgetPtr budget;
+    core::Logger log;
+  };
+  static core::Result<std::shared_ptr<const Model>> load(const std::string& directory,
+                                                         const Options& options, core::Call& call);
+  ~Model();
+
+  // vision is absent when the file has none or the options did not want it.
+  [[nodiscard]] const EmbeddingGemma2Config& config() const { return config_; }
+  [[nodiscard]] const Weights& weights() const { return *weights_; }
+  [[nodiscard]] const Ropes& ropes() const { return *ropes_; }
+  [[nodiscard]] size_t parameters() const { return parameters_; }      // used ones
+  [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as stored, used ones
+  [[nodiscard]] const char* dtype() const { return dtype_; }           // "F32", "BF16", "mixed" ...
+  [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
+
+ private:
+  Model();
+  EmbeddingGemma2Config config_;
+  checkpoint::Checkpoint files_;
+  std::unique_ptr<Weights> weights_;
+  std::unique_ptr<Ropes> ropes_;
+  size_t parameters_ = 0;
+  size_t weight_bytes_ = 0;
+  const char* dtype_ = "F32";
+  core::MemoryBudgetPtr budget_;
+};
+
+// The real patches of one picture, row-major over its grid, without padding. Grid sides are
+// multiples of the config's pooling. A row holds patch_values() numbers in [0, 1], ordered (row,
+// column, channel) with the channel fastest.
+struct Patches {
+  core::ConstMatrixView pixels;  // [grid_height * grid_width, patch_values()]
+  size_t grid_width = 0;
+  size_t grid_height = 0;
+};
+
+// One piece of an input: token ids, or the soft tokens of a picture. The other member is empty.
+struct Part {
+  std::span<const int64_t> ids;
+  core::ConstMatrixView soft_tokens;  // [n, text hidden size]
+};
+// All of an input in order, start and end tokens included; every token is pooled.
+using Sequence = std::vector<Part>;
+
+// Soft tokens [grid cells / pooling^2, text hidden size], row-major over the pooled grid.
+// StageTimes may be null here and below.
+core::Result<core::Matrix> encode_picture(const Model& model, core::Call& call,
+                                          const Patches& patches, StageTimes* times);
+
+// Unit vectors [sequences, embedding_dim]. Sequences run together as far as memory is sensible;
+// each vector has the bits it has alone, on any number of threads. Placeholder ids of media that
+// stand among `ids` are embedded like padding, as the reference does.
+core::Result<core::Matrix> embed(const Model& model, core::Call& call,
+                                 std::span<const Sequence> sequences, StageTimes* times);
+
+// The first `dims` numbers of a unit vector, to unit length again (Matryoshka).
+void shorten(std::span<const float> vector, size_t dims, float* out);
+
+}  // namespace npuseg::embeddinggemma2

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of EmbeddingGemma 2 share: a temporary folder, a model from a rule, results that
+// must be there.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gemma_weights.h"
+#include "model/embeddinggemma2/embeddinggemma2.h"
+// Behind all others.
+#include "cmocka_cpp.h"
+
+namespace npuseg::test {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "gemma_XXXXXX").string();
+    assert_non_null(mkdtemp(name.data()));
+    path = name;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::string path;
+};
+
+template <class T>
+T must(core::Result<T> result) {
+  if (!result.ok()) {
+    print_error("%s\n", result.status().message().c_str());
+    fail();
+  }
+  return std::move(result).value();
+}
+
+inline void must(const core::Status& status) {
+  if (!status.ok()) {
+    print_error("%s\n", status.message().c_str());
+    fail();
+  }
+}
+
+using GemmaPtr = std::shared_ptr<const embeddinggemma2::Model>;
+
+inline GemmaPtr make_gemma(std::string_view config, core::DType dtype, const GemmaRule& rule) {
+  const Folder folder;
+  assert_true(write_gemma_checkpoint(folder.path, config, dtype, rule));
+  core::Call call;
+  return must(embeddinggemma2::Model::load(folder.path, {}, call));
+}
+
+inline core::Call::Options on_threads(int threads) {
+  core::Call::Options options;
+  options.threads = threads;
+  return options;
+}
+
+}  // namespace npuseg::test
