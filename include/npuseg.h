@@ -73,8 +73,8 @@ enum {
 enum {
   NPUSEG_PRECISION_AUTO = 0, /* The most exact that is fast: float32 in this version. */
   NPUSEG_PRECISION_F32 = 1, /* float32. */
-  NPUSEG_PRECISION_BF16 = 2, /* bfloat16 (UNSUPPORTED in this version). */
-  NPUSEG_PRECISION_INT8 = 3 /* 8-bit integers (UNSUPPORTED in this version). */
+  NPUSEG_PRECISION_BF16 = 2, /* bfloat16; UNSUPPORTED where the device does not compute in it: in this version, all. */
+  NPUSEG_PRECISION_INT8 = 3 /* 8-bit integers; UNSUPPORTED likewise. */
 };
 
 /* Layout of pixels, 8 bits a sample, interleaved. */
@@ -146,7 +146,8 @@ enum {
 enum {
   NPUSEG_SEGMENT_TRUNCATE_PROMPT = 1, /* Cut a prompt that is too long (the end token stays) instead of refusing it. */
   NPUSEG_SEGMENT_ALL_MASKS = 2, /* Keep the mask logits of every query, for NPUSEG_RAW_PRED_MASKS. */
-  NPUSEG_SEGMENT_SEMANTIC = 4 /* Compute the semantic map. */
+  NPUSEG_SEGMENT_SEMANTIC = 4, /* Compute the semantic map. */
+  NPUSEG_SEGMENT_REPLACE_INVALID_UTF8 = 8 /* Bytes of the text that are no UTF-8 become U+FFFD instead of a refusal. */
 };
 
 /* An opened SAM 3 model. Immutable; any number of threads may use it. */

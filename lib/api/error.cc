@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/error.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "api/guard.h"
 #include "api/structs.h"
+#include "text/utf8.h"
 
 namespace npuseg::api {
 
@@ -23,12 +26,29 @@ thread_local LastError last_error;
 npuseg_status remember(core::Code code, int os_error, const char* message) noexcept {
   last_error.status = static_cast<int32_t>(code);
   last_error.os_error = os_error;
-  size_t length = std::strlen(message);
-  if (length >= sizeof last_error.message) {
-    length = sizeof last_error.message - 1;
-    while (length > 0 && (static_cast<unsigned char>(message[length]) & 0xC0) == 0x80) --length;
+  // Names of files may hold any bytes; the message is UTF-8.
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  std::string_view rest = message;
+  size_t length = 0;
+  const auto put = [&length](std::string_view part) {
+    const size_t room = sizeof last_error.message - 1 - length;
+    size_t take = std::min(part.size(), room);
+    while (take < part.size() && take > 0 &&
+           (static_cast<unsigned char>(part[take]) & 0xC0) == 0x80) {
+      --take;
+    }
+    std::memcpy(last_error.message + length, part.data(), take);
+    length += take;
+    return take == part.size();
+  };
+  while (!rest.empty()) {
+    const size_t valid = text::find_invalid_utf8(rest);
+    if (!put(rest.substr(0, valid))) break;
+    rest.remove_prefix(valid);
+    if (rest.empty()) break;
+    if (!put(kReplacement)) break;
+    rest.remove_prefix(1);
   }
-  std::memcpy(last_error.message, message, length);
   last_error.message[length] = '\0';
   return last_error.status;
 }

@@ -85,6 +85,9 @@ Status model_input(const npuseg_image* handle, const npuseg_sam3* model, float* 
   NPUSEG_ASSIGN_OR_RETURN(const auto photo, object_of(handle));
   NPUSEG_ASSIGN_OR_RETURN(const auto object, object_of(model));
   const size_t needed = object->model_input_floats() * sizeof(float);
+  if (reinterpret_cast<uintptr_t>(dst) % alignof(float) != 0) {
+    return invalid("cannot write model input: dst: is no multiple of 4; align it");
+  }
   bool write = false;
   NPUSEG_RETURN_IF_ERROR(check_room(dst, dst_bytes, needed, out_required, &write));
   if (!write) return {};
@@ -124,7 +127,9 @@ npuseg_status npuseg_image_open(const char* path, const npuseg_image_options* op
   return guard([&]() -> Status {
     if (out_image == nullptr) return no_out();
     *out_image = nullptr;
-    if (path == nullptr) return invalid("cannot open image: path is NULL; pass a path");
+    if (path == nullptr || *path == '\0') {
+      return invalid("cannot open: path: is NULL or empty; pass a path");
+    }
     NPUSEG_ASSIGN_OR_RETURN(const image::DecodeOptions wanted, npuseg::api::to_engine(options));
     NPUSEG_ASSIGN_OR_RETURN(std::shared_ptr<engine::Photo> photo,
                             engine::Photo::open(path, wanted));

@@ -39,10 +39,15 @@ npuseg_model_info describe(const engine::Sam3Facts& facts) {
   return info;
 }
 
+Status check_directory(const char* directory) {
+  if (directory != nullptr && *directory != '\0') return {};
+  return invalid("cannot open model: directory: is NULL or empty; pass a path");
+}
+
 Status load(const char* directory, const npuseg_model_options* options, npuseg_sam3** out) {
   if (out == nullptr) return invalid("cannot load model: out_model is NULL; pass its address");
   *out = nullptr;
-  if (directory == nullptr) return invalid("cannot load model: directory is NULL; pass a path");
+  NPUSEG_RETURN_IF_ERROR(check_directory(directory));
   NPUSEG_ASSIGN_OR_RETURN(const engine::Sam3Options wanted, npuseg::api::to_engine(options));
   NPUSEG_ASSIGN_OR_RETURN(std::shared_ptr<engine::Sam3Engine> model,
                           engine::Sam3Engine::load(directory, wanted));
@@ -97,7 +102,7 @@ npuseg_status npuseg_sam3_load(const char* directory, const npuseg_model_options
 
 npuseg_status npuseg_sam3_probe(const char* directory, npuseg_model_info* out_info) {
   return guard([&]() -> Status {
-    if (directory == nullptr) return invalid("cannot probe model: directory is NULL; pass a path");
+    NPUSEG_RETURN_IF_ERROR(check_directory(directory));
     NPUSEG_ASSIGN_OR_RETURN(const engine::Sam3Facts facts, engine::Sam3Engine::probe(directory));
     return export_struct(describe(facts), out_info, "npuseg_model_info");
   });

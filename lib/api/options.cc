@@ -72,16 +72,13 @@ Result<engine::Sam3Options> to_engine(const npuseg_model_options* options) {
   NPUSEG_RETURN_IF_ERROR(
       check_flags(in.flags, NPUSEG_LOAD_SKIP_WEIGHT_CHECK, "npuseg_model_options"));
   NPUSEG_RETURN_IF_ERROR(check_threads(in.threads));
-  if (in.precision == NPUSEG_PRECISION_BF16 || in.precision == NPUSEG_PRECISION_INT8) {
-    return Status(Code::kUnsupported,
-                  "cannot load: precision: bf16 and int8 are not in this version; use auto or f32");
-  }
   if (in.precision > NPUSEG_PRECISION_INT8) {
     return invalid(format("cannot read options: precision is %u; use an NPUSEG_PRECISION_* value",
                           in.precision));
   }
   engine::Sam3Options out;
   if (in.device != nullptr) out.device = in.device;
+  out.precision = static_cast<engine::Precision>(in.precision);
   out.threads = static_cast<int>(in.threads);
   out.memory_limit = in.memory_limit == NPUSEG_UNLIMITED ? 0 : in.memory_limit;
   out.image_cache_bytes = in.image_cache_bytes;
@@ -105,15 +102,18 @@ Result<engine::Sam3Options> to_engine(const npuseg_model_options* options) {
 Result<engine::SegmentOptions> to_engine(const npuseg_segment_options* options) {
   npuseg_segment_options in;
   NPUSEG_RETURN_IF_ERROR(import_struct(options, &in, "npuseg_segment_options"));
-  NPUSEG_RETURN_IF_ERROR(check_flags(
-      in.flags, NPUSEG_SEGMENT_TRUNCATE_PROMPT | NPUSEG_SEGMENT_ALL_MASKS | NPUSEG_SEGMENT_SEMANTIC,
-      "npuseg_segment_options"));
+  NPUSEG_RETURN_IF_ERROR(check_flags(in.flags,
+                                     NPUSEG_SEGMENT_TRUNCATE_PROMPT | NPUSEG_SEGMENT_ALL_MASKS |
+                                         NPUSEG_SEGMENT_SEMANTIC |
+                                         NPUSEG_SEGMENT_REPLACE_INVALID_UTF8,
+                                     "npuseg_segment_options"));
   NPUSEG_RETURN_IF_ERROR(check_threads(in.threads));
   engine::SegmentOptions out;
   NPUSEG_ASSIGN_OR_RETURN(out.threshold, to_threshold(in.threshold, "threshold"));
   NPUSEG_ASSIGN_OR_RETURN(out.mask_threshold, to_threshold(in.mask_threshold, "mask_threshold"));
   out.max_instances = in.max_instances;
   out.truncate = (in.flags & NPUSEG_SEGMENT_TRUNCATE_PROMPT) != 0;
+  out.replace_invalid = (in.flags & NPUSEG_SEGMENT_REPLACE_INVALID_UTF8) != 0;
   out.all_masks = (in.flags & NPUSEG_SEGMENT_ALL_MASKS) != 0;
   out.semantic = (in.flags & NPUSEG_SEGMENT_SEMANTIC) != 0;
   if (in.box_count > kMostBoxes) {

@@ -75,4 +75,12 @@ Result<DeviceChoice> choose_device(const std::string& name) {
                                             "xrt[:N]");
 }
 
+Status check_precision(const DeviceChoice& device, Precision precision) {
+  if (precision == Precision::kAuto || precision == Precision::kF32) return {};
+  return {Code::kUnsupported,
+          core::format("cannot use precision: %s: the device %s computes in "
+                       "float32 in this version; use auto or f32",
+                       precision == Precision::kBf16 ? "bf16" : "int8", device.used.c_str())};
+}
+
 }  // namespace npuseg::engine

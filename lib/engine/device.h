@@ -2,6 +2,7 @@
 // Which devices there are, and which one a model runs on.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,11 @@ struct DeviceChoice {
 
 // name: auto, cpu, soft, amdxdna[:N], xrt[:N]; empty is auto. auto never fails for want of an NPU.
 core::Result<DeviceChoice> choose_device(const std::string& name);
+
+// Values are those of the public NPUSEG_PRECISION_*.
+enum class Precision : uint32_t { kAuto = 0, kF32 = 1, kBf16 = 2, kInt8 = 3 };
+
+// UNSUPPORTED when the chosen device does not compute in it.
+core::Status check_precision(const DeviceChoice& device, Precision precision);
 
 }  // namespace npuseg::engine

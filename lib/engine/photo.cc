@@ -86,6 +86,7 @@ Result<std::shared_ptr<Photo>> Photo::from_pixels(const CallerPixels& pixels, bo
 }
 
 Result<image::RgbView> Photo::pixels() {
+  std::unique_ptr<Release> given_back;  // runs behind the lock: the callback may ask the picture
   const std::lock_guard lock(mutex_);
   if (picture_.rgb.empty()) {
     NPUSEG_ASSIGN_OR_RETURN(picture_,
@@ -93,7 +94,7 @@ Result<image::RgbView> Photo::pixels() {
                                                borrowed_.width, borrowed_.height, borrowed_.stride,
                                                options_.alpha, options_.limits, options_.budget));
     borrowed_.data = nullptr;
-    if (release_) release_->run();
+    given_back = std::move(release_);
   }
   return picture_.view();
 }
@@ -112,9 +113,16 @@ Result<std::shared_ptr<Photo::Entry>> Photo::lock_entry(const Cache& cache, core
     if (!at) at = std::make_shared<Entry>();
     entry = at;
   }
+  if (entry->owner.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+    return Status(
+        Code::kWrongState,
+        "cannot compute features: picture: a callback of the call that computes them asks "
+        "for them; ask after that call");
+  }
   while (!entry->computing.try_lock_for(std::chrono::milliseconds(4))) {
     NPUSEG_RETURN_IF_ERROR(call.check());
   }
+  entry->owner.store(std::this_thread::get_id(), std::memory_order_relaxed);
   return entry;
 }
 

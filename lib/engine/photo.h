@@ -2,11 +2,13 @@
 // A picture as the engine keeps it: pixels, and what models computed of them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "core/status.h"
 #include "core/threads.h"
@@ -90,7 +92,15 @@ class Photo {
  private:
   struct Entry {
     std::timed_mutex computing;
-    std::weak_ptr<const void> last;  // guarded by computing; in use by a call while it lives
+    std::atomic<std::thread::id> owner;  // of computing; only compared with the own thread
+    std::weak_ptr<const void> last;      // guarded by computing; in use by a call while it lives
+  };
+  struct Unlock {
+    Entry& entry;
+    ~Unlock() {
+      entry.owner.store({}, std::memory_order_relaxed);
+      entry.computing.unlock();
+    }
   };
   using Cache = std::shared_ptr<FeatureCache>;
   core::Result<std::shared_ptr<Entry>> lock_entry(const Cache& cache, core::Call& call);
@@ -120,7 +130,7 @@ core::Result<std::shared_ptr<const Features>> Photo::features(const Cache& cache
                                                               Compute&& compute) {
   using Result = std::shared_ptr<const Features>;
   NPUSEG_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, lock_entry(cache, call));
-  const std::lock_guard guard(entry->computing, std::adopt_lock);
+  const Unlock guard{*entry};
   FeatureCache::Value kept = cache->find(identity_);
   if (!kept) kept = entry->last.lock();
   if (kept) return std::static_pointer_cast<const Features>(std::move(kept));

@@ -7,6 +7,7 @@
 #include "image/resize.h"
 #include "model/sam3/stage_timer.h"
 #include "model/sam3/weights.h"
+#include "text/utf8.h"
 
 namespace npuseg::engine {
 
@@ -91,6 +92,7 @@ Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& director
   }
   std::shared_ptr<Sam3Engine> engine(new Sam3Engine);
   NPUSEG_ASSIGN_OR_RETURN(engine->facts_.device, choose_device(options.device));
+  NPUSEG_RETURN_IF_ERROR(check_precision(engine->facts_.device, options.precision));
   engine->log_ = options.log;
   engine->threads_ = options.threads;
   engine->features_ =
@@ -320,6 +322,12 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
         Code::kLimitExceeded,
         core::format("cannot read prompt: %zu bytes, at most %zu are accepted; shorten it",
                      text->size(), kMaxPromptBytes));
+  }
+  std::string replaced;
+  if (options.replace_invalid && text::find_invalid_utf8(*text) != text->size()) {
+    replaced = text::replace_invalid_utf8(*text);
+    text = replaced;
+    log_(core::LogLevel::kWarn, "engine.prompt", "bytes that are no UTF-8 became U+FFFD");
   }
   const size_t positions = model_->config().text.positions;
   NPUSEG_ASSIGN_OR_RETURN(const text::Prompt prompt,

@@ -24,6 +24,7 @@ namespace npuseg::engine {
 
 struct Sam3Options {
   std::string device;
+  Precision precision = Precision::kAuto;
   int threads = 0;
   uint64_t memory_limit = 0;
   uint64_t image_cache_bytes = 0;
@@ -44,6 +45,7 @@ struct SegmentOptions {
   float mask_threshold = 0.5f;
   size_t max_instances = 0;
   bool truncate = false;
+  bool replace_invalid = false;  // bytes of the text that are no UTF-8 become U+FFFD
   bool all_masks = false;
   bool semantic = false;
   std::vector<PixelBox> boxes;

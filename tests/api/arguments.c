@@ -42,6 +42,8 @@ static void test_null_everywhere(void **state) {
   REFUSED(npuseg_sam3_info(model, NULL), NPUSEG_INVALID_ARGUMENT);
   REFUSED(npuseg_sam3_counters(model, NULL), NPUSEG_INVALID_ARGUMENT);
   REFUSED(npuseg_image_open(NULL, NULL, &new_image), NPUSEG_INVALID_ARGUMENT);
+  REFUSED(npuseg_image_open("", NULL, &new_image), NPUSEG_INVALID_ARGUMENT);
+  REFUSED(npuseg_sam3_load("", NULL, &new_model), NPUSEG_INVALID_ARGUMENT);
   REFUSED(npuseg_image_open(SAMPLE("a.png"), NULL, NULL), NPUSEG_INVALID_ARGUMENT);
   REFUSED(npuseg_image_from_memory(NULL, 4, NULL, &new_image), NPUSEG_INVALID_ARGUMENT);
   REFUSED(npuseg_image_from_pixels(NULL, NULL, &new_image), NPUSEG_INVALID_ARGUMENT);
@@ -194,10 +196,47 @@ static void test_names_and_devices(void **state) {
   options.device = "gpu";
   assert_int_not_equal(npuseg_sam3_load(NPUSEG_DEMO_DIR, &options, &none), NPUSEG_OK);
   options.device = "cpu";
-  options.precision = NPUSEG_PRECISION_BF16;
-  REFUSED(npuseg_sam3_load(NPUSEG_DEMO_DIR, &options, &none), NPUSEG_UNSUPPORTED);
+  for (i = NPUSEG_PRECISION_BF16; i <= NPUSEG_PRECISION_INT8; ++i) {
+    options.precision = i;
+    REFUSED(npuseg_sam3_load(NPUSEG_DEMO_DIR, &options, &none), NPUSEG_UNSUPPORTED);
+    assert_non_null(strstr(npuseg_last_error(), i == NPUSEG_PRECISION_BF16 ? "bf16" : "int8"));
+    assert_non_null(strstr(npuseg_last_error(), "cpu"));
+    /* What the directory lacks comes first. */
+    REFUSED(npuseg_sam3_load("/nonexistent", &options, &none), NPUSEG_NOT_FOUND);
+  }
+  options.precision = NPUSEG_PRECISION_INT8 + 1;
+  REFUSED(npuseg_sam3_load(NPUSEG_DEMO_DIR, &options, &none), NPUSEG_INVALID_ARGUMENT);
   REFUSED(npuseg_sam3_load("/nonexistent", NULL, &none), NPUSEG_NOT_FOUND);
   assert_null(none);
+}
+
+static void test_text_that_is_no_utf8(void **state) {
+  static const char *const bad[] = {"\xff", "cat\x80", "\xed\xa0\x80", "\xc0\xaf", "a\xe2\x82"};
+  static const char *const good[] = {"\xef\xbf\xbd", "cat\xef\xbf\xbd",
+                                     "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd",
+                                     "\xef\xbf\xbd\xef\xbf\xbd", "a\xef\xbf\xbd"};
+  npuseg_result *made = NULL, *expected = NULL;
+  int64_t ids[2][32];
+  size_t i;
+  SIZED(npuseg_segment_options, options);
+  (void)state;
+  for (i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+    options.flags = 0;
+    REFUSED(npuseg_segment(model, image, bad[i], &options, &made), NPUSEG_INVALID_ARGUMENT);
+    REFUSED(npuseg_segment_text(model, image, bad[i], strlen(bad[i]), NULL, &made),
+            NPUSEG_INVALID_ARGUMENT);
+    assert_null(made);
+    options.flags = NPUSEG_SEGMENT_REPLACE_INVALID_UTF8;
+    MUST(npuseg_segment(model, image, bad[i], &options, &made));
+    MUST(npuseg_segment(model, image, good[i], NULL, &expected));
+    assert_same_results(made, expected);
+    MUST(npuseg_result_raw(made, NPUSEG_RAW_INPUT_IDS, ids[0], sizeof ids[0], NULL, NULL));
+    MUST(npuseg_result_raw(expected, NPUSEG_RAW_INPUT_IDS, ids[1], sizeof ids[1], NULL, NULL));
+    assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
+    MUST(npuseg_release(made));
+    MUST(npuseg_release(expected));
+    made = NULL;
+  }
 }
 
 static void test_probe_equals_info(void **state) {
@@ -228,6 +267,7 @@ int main(void) {
       cmocka_unit_test(test_short_buffers_write_nothing),
       cmocka_unit_test(test_raw_values),
       cmocka_unit_test(test_names_and_devices),
+      cmocka_unit_test(test_text_that_is_no_utf8),
       cmocka_unit_test(test_probe_equals_info),
   };
   return cmocka_run_group_tests_name("api.arguments", tests, set_up, tear_down);
