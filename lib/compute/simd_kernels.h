@@ -20,7 +20,7 @@ void epilogue_row(const float* in, const float* bias, Activation activation, con
 void layer_norm_row(const float* in, const float* gamma, const float* beta, float eps, float* out,
                     const float* add, float* out_plus_add, size_t count);
 
-// One online-softmax step over one row of raw scores: value = score * scale + bias.
+// One online-softmax step over one row of raw scores: value = score * scale + bias, scale > 0.
 // Updates the running maximum and sum, turns scores into exp(value - new maximum) in place and
 // returns the factor exp(old maximum - new maximum) for what was summed before.
 float softmax_row(float* scores, size_t count, float scale, const float* bias, float* running_max,

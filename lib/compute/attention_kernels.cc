@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/attention_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compute/attention_kernels.cc"
+#include <hwy/foreach_target.h>
+// Behind foreach_target.
+#include "compute/strip_product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace npuseg::compute {
+namespace HWY_NAMESPACE {
+
+size_t StripRows() { return kStripRows; }
+size_t PanelWidth() { return panel_width(); }
+
+void ScoreStrip(size_t rows, const float* query, size_t query_stride, const float* packed_keys,
+                size_t panels, size_t dim, float* scores, size_t scores_stride) {
+  strip_times_panels<kStripRows>(rows, query, query_stride, packed_keys, panels, dim, false, scores,
+                                 scores_stride);
+}
+
+void AddValuesStrip(size_t rows, const float* scores, size_t scores_stride,
+                    const float* packed_values, size_t panels, size_t count, float* sums,
+                    size_t sums_stride) {
+  strip_times_panels<kStripRows>(rows, scores, scores_stride, packed_values, panels, count, true,
+                                 sums, sums_stride);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace npuseg::compute
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace npuseg::compute {
+
+HWY_EXPORT(StripRows);
+HWY_EXPORT(PanelWidth);
+HWY_EXPORT(ScoreStrip);
+HWY_EXPORT(AddValuesStrip);
+
+size_t attention_strip() { return HWY_DYNAMIC_DISPATCH(StripRows)(); }
+size_t attention_panel() { return HWY_DYNAMIC_DISPATCH(PanelWidth)(); }
+
+void pack_keys(const float* keys, size_t stride, size_t count, size_t dim, float* packed) {
+  const size_t width = attention_panel();
+  for (size_t first = 0; first < count; first += width) {
+    float* panel = packed + first * dim;
+    const size_t columns = std::min(width, count - first);
+    if (columns < width) std::fill_n(panel, dim * width, 0.0f);
+    for (size_t j = 0; j < columns; ++j) {
+      const float* key = keys + (first + j) * stride;
+      for (size_t c = 0; c < dim; ++c) panel[c * width + j] = key[c];
+    }
+  }
+}
+
+void pack_values(const float* values, size_t stride, size_t count, size_t dim, float* packed) {
+  const size_t width = attention_panel();
+  for (size_t first = 0; first < dim; first += width) {
+    float* panel = packed + first * count;
+    const size_t columns = std::min(width, dim - first);
+    if (columns < width) std::fill_n(panel, count * width, 0.0f);
+    for (size_t j = 0; j < count; ++j) {
+      std::memcpy(panel + j * width, values + j * stride + first, columns * sizeof(float));
+    }
+  }
+}
+
+void score_strip(size_t rows, const float* query, size_t query_stride, const float* packed_keys,
+                 size_t panels, size_t dim, float* scores, size_t scores_stride) {
+  HWY_DYNAMIC_DISPATCH(ScoreStrip)
+  (rows, query, query_stride, packed_keys, panels, dim, scores, scores_stride);
+}
+void add_values_strip(size_t rows, const float* scores, size_t scores_stride,
+                      const float* packed_values, size_t panels, size_t count, float* sums,
+                      size_t sums_stride) {
+  HWY_DYNAMIC_DISPATCH(AddValuesStrip)
+  (rows, scores, scores_stride, packed_values, panels, count, sums, sums_stride);
+}
+
+}  // namespace npuseg::compute
+#endif
