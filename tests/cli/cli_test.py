@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 TOOL, MODEL = (os.path.abspath(a) for a in sys.argv[1:3])
 SAMPLES = os.path.join(MODEL, "samples")
@@ -57,6 +58,21 @@ def npy(path):
     return head["descr"], head["shape"]
 
 
+def write_png(path, width, height):
+    """A grey picture that neither compresses to nothing nor takes long to make."""
+    row = bytes((x * x >> 7 ^ x) & 255 for x in range(width))
+    rows = b"".join(b"\0" + row[y % 97 :] + row[: y % 97] for y in range(height))
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        file.write(chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)))
+        file.write(chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
+
+
 class Cli(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp()
@@ -70,7 +86,8 @@ class Cli(unittest.TestCase):
         self.assertEqual(done.returncode, status, (args, done.stderr))
         lines = done.stderr.decode("utf-8", "replace").splitlines()
         self.assertEqual(len(lines), 1, (args, lines))
-        self.assertTrue(lines[0].startswith("npuseg-cli: error: "), lines)
+        # WHAT: WHERE: WHY; WHAT TO DO
+        self.assertRegex(lines[0], r"^npuseg-cli: error: [^:]+: .+: .+; .+$")
         return lines[0]
 
     def answer(self, *args, status=0):
@@ -231,18 +248,126 @@ class Cli(unittest.TestCase):
         self.assertEqual((raw["1_1_input_ids.npy"][0], len(raw["1_1_input_ids.npy"][1])), ("<i8",
             1))
 
-    def test_targets_kept(self):
-        copy = self.path("a.png")
-        shutil.copy(A, copy)
-        self.assertEqual(run("segment", MODEL, copy, "-p", "x", "--overlay-dir",
-            self.dir).returncode, 2)
-        with open(copy, "rb") as a, open(A, "rb") as b:
-            self.assertEqual(a.read(), b.read())
+    def test_outputs_never_replace_inputs_or_each_other(self):
+        picture = self.path("a.png")
+        odd = self.path("0_pixel_values.npy")  # pictures are recognised by content
+        mask = self.path("a_1_12.png")
+        for copy in (picture, odd, mask):
+            shutil.copy(A, copy)
+        model = self.path("model")
+        shutil.copytree(MODEL, model, ignore=shutil.ignore_patterns("samples"))
+        link, hard = self.path("link"), self.path("hard.png")
+        os.symlink(self.dir, link)
+        os.link(picture, hard)
+        before = {n: os.stat(self.path(n)).st_ino for n in os.listdir(self.dir)}
+        base = ["segment", model, picture, "-p", "shapes"]
+        config = os.path.join(model, "config.json")
+        for more in (
+            ["-o", picture],
+            ["-o", os.path.join(link, "a.png")],
+            ["-o", self.dir + "/./model/../a.png"],
+            ["-o", hard],
+            ["-o", config],
+            ["--json", picture],
+            ["--json", config],
+            ["--overlay-dir", self.dir],
+            ["--overlay-dir", link],
+            [mask, "--masks", self.dir],
+            [mask, "--masks", self.dir + "/"],
+            [odd, "--raw", self.dir],
+            ["-o", self.path("x"), "--json", self.path("x")],
+            ["-o", self.path("o/a.png"), "--overlay-dir", self.path("o")],
+            ["--masks", self.path("o"), "--json", self.path("o/a_1_2.png")],
+            ["--raw", self.path("o"), "--json", self.path("o/0_0_pred_boxes.npy")],
+            ["--masks", self.path("o"), "--overlay-dir", self.path("o"), mask],
+        ):
+            if any("/o/" in word for word in more):
+                os.makedirs(self.path("o"), exist_ok=True)
+            begin = time.monotonic()
+            self.fails(1, *base, *more)
+            self.assertLess(time.monotonic() - begin, 5)
+            if os.path.isdir(self.path("o")):
+                os.rmdir(self.path("o"))  # nothing was written there
+        for command in (["info", model], ["info", model, "--quiet"]):
+            self.fails(1, *command, "--json", config)
+        self.assertEqual({n: os.stat(self.path(n)).st_ino for n in os.listdir(self.dir)}, before)
+        for copy in (picture, odd, mask):
+            with open(copy, "rb") as a, open(A, "rb") as b:
+                self.assertEqual(a.read(), b.read())
         fifo = self.path("fifo")
         os.mkfifo(fifo)
         for option in ("--json", "-o"):
-            self.assertEqual(run("segment", MODEL, A, "-p", "x", option, fifo).returncode, 2)
+            for target in (fifo, self.dir, "/dev/full", self.path("none/x"), "/proc/x"):
+                self.fails(2, *base, option, target)
             self.assertFalse(os.path.isfile(fifo))
+        for option in ("--masks", "--overlay-dir", "--raw"):
+            for target in (fifo, picture, self.path("none/x"), "/proc/x"):
+                self.fails(2, *base, option, target)
+
+    def test_arguments(self):
+        base = ["segment", MODEL, A]
+        for more in (
+            ["--threads", "99999999999999999999"],
+            ["--threads", "1025"],
+            ["--threads", "1e3"],
+            ["--threads", ""],
+            ["--reps", "-1"],
+            ["--reps", "100001"],
+            ["--threshold", "NaN"],
+            ["--threshold", "-0.0001"],
+            ["--threshold", "1e-"],
+            ["--mask-threshold", "infinity"],
+            ["--alpha", "-12345"],
+            ["--alpha", "1234567"],
+            ["--log", ""],
+            ["--json", ""],
+            ["-o"],
+            ["--masks"],
+            ["-pcat"],
+            ["---p"],
+            ["--threads"],
+        ):
+            self.fails(1, *base, "-p", "x", *more)
+        for command in (["info", MODEL], ["devices"]):
+            for more in (["-p", "x"], ["--box", "1,2,3,4"], ["--reps", "2"], ["-o", "x.png"]):
+                self.fails(1, *command, *more)
+        self.fails(1, "devices", "x")
+        self.fails(1, "info", MODEL, MODEL)
+        self.fails(1, "info")
+        self.fails(1, "segment", "-p", "x")
+        self.fails(1, *base, "-p", "x", "--device", "gpu")
+        for word in ("bf16", "int8"):
+            self.assertIn(word, self.fails(4, *base, "-p", "x", "--precision", word))
+        self.fails(3, "segment", self.dir, A, "-p", "x", "--precision", "bf16")
+        # A line break in a name is not one in the message.
+        self.fails(2, "segment", MODEL, self.path("a\nb\x1b[1m.png"), "-p", "x")
+        self.fails(2, "segment", MODEL, "", "-p", "x")
+        # Behind -- everything is a name; options may stand behind names; later values win.
+        odd = "-odd.png"
+        shutil.copy(A, self.path(odd))
+        for args in (
+            ["segment", "-p", "triangle", "--", MODEL, odd],
+            ["--threads=1", "segment", MODEL, "-p", "triangle", "--", odd],
+            ["segment", MODEL, "-p", "triangle", "--threads", "7", "--threads", "1", "--", odd],
+        ):
+            done = run(*args, cwd=self.dir)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), args)
+            self.assertTrue(done.stdout.startswith(b"-odd.png  320x240"))
+        self.fails(2, "segment", MODEL, "-p", "x", "--", "--help")
+        # Boxes may leave the picture, not lie beside it; a prompt may be empty.
+        self.assertEqual(run(*base, "--box", "-5,-5.5,1e3,+200").returncode, 0)
+        self.fails(2, *base, "--box", "-50,-50,-1,-1")
+        done = run(*base, "-p", "")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.fails(2, *base, *(["--box", "1,1,9,9"] * 1001))
+
+    def test_a_bad_prompt_leaves_the_others(self):
+        done = run("segment", MODEL, A, "-p", "triangle", "-p", "red " * 60, "--json", "-")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        prompts = json.loads(done.stdout)["images"][0]["prompts"]
+        self.assertEqual(len(prompts[0]["instances"]), 1)
+        self.assertEqual(set(prompts[1]), {"text", "boxes", "error"})
 
     def test_full_disk(self):
         old = self.path("old.json")
@@ -271,21 +396,44 @@ class Cli(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"standard output", done.stderr)
 
-    def test_interrupt(self):
-        target = self.path("out.json")
-        with subprocess.Popen(
-            [TOOL, "segment", MODEL, A, "-p", "shapes", "--reps", "100000", "--json", target],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        ) as child:
-            time.sleep(1)
+    def interrupt(self, after, *args):
+        """Seconds that a run takes from SIGINT to its end."""
+        with subprocess.Popen([TOOL, "segment", MODEL, *args],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            time.sleep(after)
             child.send_signal(signal.SIGINT)
             begin = time.monotonic()
-            child.communicate(timeout=60)
+            error = child.communicate(timeout=60)[1]
             spent = time.monotonic() - begin
-        self.assertEqual(child.returncode, 130)
+        self.assertEqual(child.returncode, 130, error)
+        self.assertRegex(error.decode(), r"(?m)^npuseg-cli: error: stopped: npuseg-cli: .+; .+$")
+        return spent
+
+    def test_interrupt(self):
+        target = self.path("out.json")
+        ask = [A, "-p", "shapes", "--reps", "100000", "--json", target]
         # Half a second of CPU work; the rest is room for a loaded machine.
-        self.assertLess(spent, 5)
+        self.assertLess(min(self.interrupt(1, *ask) for _ in range(3)), 0.5)
         self.assertEqual(os.listdir(self.dir), [])
+
+    def test_interrupt_while_large_pictures_are_read_and_written(self):
+        big = self.path("big.png")
+        write_png(big, 4500, 3500)
+        out = [self.path(n) for n in ("over", "masks", "raw", "all.json")]
+        ask = [big] * 20 + ["-p", "shapes", "--overlay-dir", out[0], "--masks", out[1], "--raw",
+            out[2], "--json", out[3]]
+        slowest = 0.0
+        for after in (0.3, 0.8, 1.3, 2.0, 3.1):
+            slowest = max(slowest, min(self.interrupt(after, *ask) for _ in range(2)))
+            for folder, _, files in os.walk(self.dir):
+                for name in files:
+                    self.assertRegex(name, r"\.(png|npy)$")
+                    if name.endswith(".png") and folder != self.dir:
+                        with open(os.path.join(folder, name), "rb") as file:
+                            self.assertEqual(file.read()[-8:-4], b"IEND")
+            self.assertFalse(os.path.exists(out[3]))
+        print("slowest stop: %.2f s" % slowest)
+        self.assertLess(slowest, 2)
 
     def test_info_and_devices(self):
         info = json.loads(run("info", MODEL, "--json", "-").stdout)

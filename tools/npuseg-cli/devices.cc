@@ -5,6 +5,7 @@
 #include "handles.h"
 #include "json.h"
 #include "output.h"
+#include "targets.h"
 
 namespace cli {
 
@@ -15,9 +16,10 @@ bool emit_json(const Options& options, const std::string& document) {
 
 int run_devices(const Options& options) {
   if (!options.positional.empty()) {
-    report("wrong usage: devices takes no arguments; see npuseg-cli --help");
+    report("wrong usage: devices: takes no arguments; see npuseg-cli --help");
     return kUsage;
   }
+  if (const int status = check_targets(options); status != kDone) return status;
   uint32_t count = 0;
   npuseg_device_count(&count);
   std::string text;

@@ -22,8 +22,9 @@ int exit_of(npuseg_status status, int otherwise) {
 
 void report(const std::string& message) {
   std::string line = message;
+  // One line, and nothing that a terminal would take for a command.
   for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
   }
   std::fprintf(stderr, "npuseg-cli: error: %s\n", line.c_str());
 }

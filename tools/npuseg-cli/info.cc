@@ -7,14 +7,16 @@
 #include "handles.h"
 #include "json.h"
 #include "output.h"
+#include "targets.h"
 
 namespace cli {
 
 int run_info(const Options& options) {
   if (options.positional.size() != 1) {
-    report("wrong usage: info takes one MODEL; see npuseg-cli info --help");
+    report("wrong usage: info: takes one MODEL; see npuseg-cli info --help");
     return kUsage;
   }
+  if (const int status = check_targets(options); status != kDone) return status;
   const std::string& path = options.positional[0];
   npuseg_model_info info{};
   info.struct_size = sizeof info;

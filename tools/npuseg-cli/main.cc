@@ -40,7 +40,7 @@ int run(int argc, char** argv) {
       return cli::kUsage;
     }
   }
-  cli::report("wrong usage: unknown command " + options.command + "; see npuseg-cli --help");
+  cli::report("wrong usage: " + options.command + ": unknown command; see npuseg-cli --help");
   return cli::kUsage;
 }
 
@@ -50,10 +50,10 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
-    cli::report("out of memory; free memory and try again");
+    cli::report("out of memory: npuseg-cli: no more could be had; free memory and try again");
     return cli::kLimit;
   } catch (const std::exception& error) {
-    cli::report(std::string("internal error: ") + error.what());
+    cli::report(std::string("internal error: npuseg-cli: ") + error.what() + "; please report it");
     return cli::kLimit;
   }
 }

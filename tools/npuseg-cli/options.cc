@@ -62,14 +62,29 @@ class Parser {
         return status;
       }
     }
-    return kDone;
+    return check_command();
   }
 
  private:
-  int wrong(const std::string& what) {
-    report("wrong usage: " + what + "; see npuseg-cli --help");
+  // An option that a command does not know is an error, never ignored.
+  int check_command() {
+    if (options_->command != "info" && options_->command != "devices") return kDone;
+    for (const std::string& name : used_) {
+      const std::initializer_list<std::string_view> known = {
+          "--help",   "-h",        "--version",   "--quiet", "--no-progress",
+          "--device", "--threads", "--precision", "--log",   "--json"};
+      if (std::find(known.begin(), known.end(), name) == known.end()) {
+        return wrong(name, options_->command + " does not take it");
+      }
+    }
+    return kDone;
+  }
+
+  int wrong(const std::string& where, const std::string& why) {
+    report("wrong usage: " + where + ": " + why + "; see npuseg-cli --help");
     return kUsage;
   }
+  int wrong(const std::string& why) { return wrong(name_, why); }
 
   int option(const std::string& word) {
     name_ = word;
@@ -81,6 +96,7 @@ class Parser {
       value_ = word.substr(equals + 1);
       has_value_ = true;
     }
+    used_.push_back(name_);
     if (name_ == "--help" || name_ == "-h") return flag(&options_->help, true);
     if (name_ == "--version") return flag(&options_->version, true);
     if (name_ == "--quiet") return flag(&options_->quiet, true);
@@ -96,7 +112,7 @@ class Parser {
       return status;
     }
     if (name_ == "-p" || name_ == "--prompt") {
-      if (!take()) return wrong(name_ + " needs a text");
+      if (!take()) return wrong("needs a text");
       options_->prompts.push_back(value_);
       return kDone;
     }
@@ -115,7 +131,7 @@ class Parser {
     if (name_ == "--masks") return text(&options_->masks_dir);
     if (name_ == "--json") return text(&options_->json);
     if (name_ == "--raw") return text(&options_->raw_dir);
-    return wrong("unknown option " + name_);
+    return wrong("unknown option");
   }
 
   bool take() {
@@ -128,21 +144,20 @@ class Parser {
   }
 
   int flag(bool* out, bool value) {
-    if (has_value_) return wrong(name_ + " takes no value");
+    if (has_value_) return wrong("takes no value");
     *out = value;
     return kDone;
   }
 
   int text(std::string* out) {
-    if (!take() || value_.empty()) return wrong(name_ + " needs a value");
+    if (!take() || value_.empty()) return wrong("needs a value");
     *out = value_;
     return kDone;
   }
 
   int count(uint32_t* out, uint32_t least, uint32_t most) {
     if (!take() || !read_number(value_, out) || *out < least || *out > most) {
-      return wrong(name_ + " needs a number from " + std::to_string(least) + " to " +
-                   std::to_string(most));
+      return wrong("needs a number from " + std::to_string(least) + " to " + std::to_string(most));
     }
     return kDone;
   }
@@ -152,18 +167,18 @@ class Parser {
     std::string list;
     for (const std::string_view word : words)
       list += (list.empty() ? "" : ", ") + std::string(word);
-    return wrong(name_ + " needs one of " + list);
+    return wrong("needs one of " + list);
   }
 
   int threshold(float* out) {
     if (!take() || !read_number(value_, out) || !(*out >= 0.0f && *out <= 1.0f)) {
-      return wrong(name_ + " needs a number from 0 to 1");
+      return wrong("needs a number from 0 to 1");
     }
     return kDone;
   }
 
   int box(int32_t label) {
-    if (!take()) return wrong(name_ + " needs X0,Y0,X1,Y1");
+    if (!take()) return wrong("needs X0,Y0,X1,Y1");
     npuseg_box box{};
     box.label = label;
     if (!read_box(value_, &box)) {
@@ -177,7 +192,7 @@ class Parser {
 
   int alpha() {
     uint32_t index = 0;
-    if (!take()) return wrong("--alpha needs drop, white or RRGGBB");
+    if (!take()) return wrong("needs drop, white or RRGGBB");
     if (one_of(value_, {"drop", "white"}, &index)) {
       options_->alpha = index == 0 ? NPUSEG_ALPHA_DROP : NPUSEG_ALPHA_WHITE;
       return kDone;
@@ -185,7 +200,7 @@ class Parser {
     const auto end =
         std::from_chars(value_.data(), value_.data() + value_.size(), options_->colour, 16);
     if (value_.size() != 6 || end.ec != std::errc() || end.ptr != value_.data() + 6) {
-      return wrong("--alpha needs drop, white or RRGGBB");
+      return wrong("needs drop, white or RRGGBB");
     }
     options_->alpha = NPUSEG_ALPHA_COLOUR;
     return kDone;
@@ -193,6 +208,7 @@ class Parser {
 
   Options* options_;
   std::vector<std::string> words_;
+  std::vector<std::string> used_;  // names of options as given
   size_t at_ = 0;
   std::string name_;
   std::string value_;

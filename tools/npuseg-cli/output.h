@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cli {
@@ -13,8 +15,9 @@ namespace cli {
 // Exists and is no regular file: a rename would replace a device such as /dev/null.
 bool is_special(const std::string& path);
 
-// Both exist and are one file.
-bool same_file(const std::string& a, const std::string& b);
+// Device and inode; equal for two names of one file. Absent when there is no file.
+using FileIdentity = std::pair<uint64_t, uint64_t>;
+std::optional<FileIdentity> file_identity(const std::string& path);
 
 // Beside and renamed into place. False after reporting the failure.
 bool write_file(const std::string& path, std::string_view bytes);

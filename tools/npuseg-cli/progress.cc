@@ -6,6 +6,9 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+
+#include "handles.h"
 
 namespace cli {
 
@@ -13,7 +16,19 @@ namespace {
 
 volatile std::sig_atomic_t signalled = 0;
 
-extern "C" void on_signal(int) { signalled = 1; }
+volatile std::sig_atomic_t may_end = 0;
+
+// Only what a signal handler may call.
+extern "C" void on_signal(int) {
+  signalled = 1;
+  if (may_end == 0) return;
+  constexpr char kHead[] = "npuseg-cli: error: ";
+  const ssize_t head = ::write(STDERR_FILENO, kHead, sizeof kHead - 1);
+  const ssize_t text = ::write(STDERR_FILENO, kStopped, sizeof kStopped - 1);
+  const ssize_t line = ::write(STDERR_FILENO, "\n", 1);
+  static_cast<void>(head + text + line);
+  ::_exit(kInterrupted);
+}
 
 }  // namespace
 
@@ -26,6 +41,16 @@ void catch_signals() {
   // A closed pipe is a write error with a message, not a silent death.
   std::signal(SIGPIPE, SIG_IGN);
 }
+
+NoWriting::NoWriting() {
+  may_end = 1;
+  if (signalled != 0) {  // came just before
+    report(kStopped);
+    std::_Exit(kInterrupted);
+  }
+}
+
+NoWriting::~NoWriting() { may_end = 0; }
 
 bool interrupted() { return signalled != 0; }
 

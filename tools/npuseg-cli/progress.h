@@ -12,6 +12,19 @@ namespace cli {
 void catch_signals();
 bool interrupted();
 
+inline constexpr char kStopped[] =
+    "stopped: npuseg-cli: interrupted by a signal; run it again, no partial file was left";
+
+// While one lives nothing is being written, so that a signal may end the tool at once: for work
+// that has no progress callback, such as decoding.
+class NoWriting {
+ public:
+  NoWriting();
+  ~NoWriting();
+  NoWriting(const NoWriting&) = delete;
+  NoWriting& operator=(const NoWriting&) = delete;
+};
+
 // The library's progress callback; user is a Progress.
 int32_t on_progress(void* user, uint32_t stage, uint64_t done, uint64_t total);
 

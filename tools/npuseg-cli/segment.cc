@@ -12,6 +12,7 @@
 #include "json.h"
 #include "output.h"
 #include "progress.h"
+#include "targets.h"
 
 namespace cli {
 
@@ -53,6 +54,7 @@ class Segment {
 
   int run() {
     if (const int status = check_usage(); status != kDone) return status;
+    if (const int status = check_targets(options_); status != kDone) return status;
     for (const std::string& folder : {options_.overlay_dir, options_.masks_dir, options_.raw_dir}) {
       if (!folder.empty() && !make_directory(folder)) return kInput;
     }
@@ -71,14 +73,14 @@ class Segment {
  private:
   int check_usage() {
     const auto wrong = [](const char* what) {
-      report(std::string("wrong usage: ") + what + "; see npuseg-cli segment --help");
+      report(std::string("wrong usage: segment: ") + what + "; see npuseg-cli segment --help");
       return kUsage;
     };
-    if (options_.positional.size() < 2) return wrong("segment needs MODEL and at least one IMAGE");
+    if (options_.positional.size() < 2) return wrong("needs MODEL and at least one IMAGE");
     const bool positive = std::any_of(options_.boxes.begin(), options_.boxes.end(),
                                       [](const npuseg_box& box) { return box.label == 1; });
     if (options_.prompts.empty() && !positive) {
-      return wrong("segment needs -p TEXT, or a --box around an example");
+      return wrong("needs -p TEXT, or a --box around an example");
     }
     if (!options_.overlay.empty() && options_.positional.size() > 2) {
       return wrong("-o takes one picture; use --overlay-dir for several");
@@ -101,10 +103,21 @@ class Segment {
     progress_.begin(options_.positional[0]);
     model_.reset();
     npuseg_sam3* model = nullptr;
-    const npuseg_status status = npuseg_sam3_load(options_.positional[0].c_str(), &wanted, &model);
+    npuseg_status status = NPUSEG_OK;
+    {
+      const NoWriting guard;
+      status = npuseg_sam3_load(options_.positional[0].c_str(), &wanted, &model);
+    }
     progress_.end();
     if (status != NPUSEG_OK) {
-      report(failure(status).message);
+      const Failure failed = failure(status);
+      report(failed.message);
+      if (status == NPUSEG_UNSUPPORTED && options_.precision > NPUSEG_PRECISION_F32) {
+        // Of a model that is fine the device is what cannot do it.
+        npuseg_model_info info{};
+        info.struct_size = sizeof info;
+        if (npuseg_sam3_probe(options_.positional[0].c_str(), &info) == NPUSEG_OK) return kDevice;
+      }
       const bool usage = status == NPUSEG_INVALID_ARGUMENT && options_.device != "auto";
       if (status == NPUSEG_LIMIT_EXCEEDED) return kLimit;
       return exit_of(status, usage ? kUsage : kModel);
@@ -122,7 +135,11 @@ class Segment {
     wanted.alpha = options_.alpha;
     wanted.colour = options_.colour;
     npuseg_image* opened = nullptr;
-    const npuseg_status status = npuseg_image_open(path.c_str(), &wanted, &opened);
+    npuseg_status status = NPUSEG_OK;
+    {
+      const NoWriting guard;
+      status = npuseg_image_open(path.c_str(), &wanted, &opened);
+    }
     const ImagePtr image(opened);
     if (last_rep_ && !options_.json.empty()) images_.open('{').key("path").text(path);
     if (status != NPUSEG_OK) return bad_picture(failure(status));
@@ -164,7 +181,7 @@ class Segment {
       const Failure failed = failure(status);
       const int exit = exit_of(status, kInput);
       if (exit == kInterrupted) return stopped();
-      report(path + ": " + failed.message);
+      report("cannot segment: " + path + ": " + failed.message);
       if (exit != kInput) return exit;
       answer->failed = failed;
       status_ = kInput;
@@ -195,7 +212,7 @@ class Segment {
   }
 
   int stopped() {
-    report("interrupted; nothing more was written");
+    report(kStopped);
     return kInterrupted;
   }
 
@@ -309,16 +326,6 @@ class Segment {
 
   bool write_overlay(const std::string& path, npuseg_image* image, const npuseg_image_data& picture,
                      const std::vector<PromptAnswer>& answers) {
-    for (size_t i = 1; i < options_.positional.size(); ++i) {
-      if (same_file(path, options_.positional[i])) {
-        report("cannot write: " + path + ": it is a picture to read; choose another place");
-        return false;
-      }
-    }
-    if (is_special(path)) {
-      report("cannot write: " + path + ": it is a folder or a device; choose another place");
-      return false;
-    }
     size_t needed = 0;
     npuseg_image_pixels(image, nullptr, 0, 0, &needed);
     std::string pixels(needed, '\0');
@@ -326,6 +333,7 @@ class Segment {
     uint32_t colour = 0;
     for (const PromptAnswer& answer : answers) {
       if (answer.failed || status != NPUSEG_OK) continue;
+      const NoWriting guard;
       status = npuseg_result_draw(answer.result.get(), answer.text ? answer.text->c_str() : nullptr,
                                   colour, pixels.data(), 0, pixels.size());
       colour += answer.info.instances;
@@ -343,6 +351,7 @@ class Segment {
     std::string pixels(size_t{picture.width} * picture.height, '\0');
     for (size_t p = 0; p < answers.size(); ++p) {
       for (size_t i = 0; i < answers[p].instances.size(); ++i) {
+        if (interrupted()) return true;  // write_files tells
         npuseg_status status = npuseg_result_mask(answers[p].result.get(), i, NPUSEG_MASK_BYTES,
                                                   pixels.data(), 0, pixels.size(), nullptr);
         const std::string name =
@@ -375,14 +384,11 @@ class Segment {
     if (!write_npy(prefix + "pixel_values.npy", "<f4", {3, side, side}, input.data(), needed)) {
       return false;
     }
-    constexpr std::pair<uint32_t, const char*> kTensors[] = {
-        {NPUSEG_RAW_PRED_LOGITS, "pred_logits"},   {NPUSEG_RAW_PRESENCE_LOGITS, "presence_logits"},
-        {NPUSEG_RAW_PRED_BOXES, "pred_boxes"},     {NPUSEG_RAW_PRED_MASKS, "pred_masks"},
-        {NPUSEG_RAW_SEMANTIC_SEG, "semantic_seg"}, {NPUSEG_RAW_INPUT_IDS, "input_ids"}};
     std::vector<uint64_t> data;  // aligned for both element types
     for (size_t p = 0; p < answers.size(); ++p) {
       if (answers[p].failed) continue;
-      for (const auto& [which, name] : kTensors) {
+      if (interrupted()) return true;  // write_files tells
+      for (const auto& [which, name] : kRawTensors) {
         uint64_t shape[4] = {};
         const npuseg_result* result = answers[p].result.get();
         npuseg_result_raw(result, which, nullptr, 0, &needed, shape);
