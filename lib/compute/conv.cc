@@ -81,6 +81,8 @@ Status conv3x3(const Exec& exec, ConstMatrixView input, size_t height, size_t wi
     // first pixel. The last two pixels of a framed row give junk that is not copied.
     const size_t pixels = rows * framed - 2;
     for (size_t tap = 0; tap < 9; ++tap) {
+      exec.call->poll();
+      if (exec.call->stopped()) return;
       sgemm(pixels, outs, ins, 1.0f, own.band.data() + ((tap / 3) * framed + tap % 3) * ins, ins,
             packed.view().row(tap * outs), ins, true, tap == 0 ? 0.0f : 1.0f, own.product.data(),
             outs);
