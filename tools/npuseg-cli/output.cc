@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "handles.h"
+#include "progress.h"
 
 namespace cli {
 
@@ -91,6 +92,41 @@ bool write_npy(const std::string& path, const char* descr, const std::vector<uin
   file += head;
   file.append(static_cast<const char*>(data), bytes);
   return write_file(path, file);
+}
+
+bool write_png(const std::string& path, uint32_t format, uint32_t width, uint32_t height,
+               std::string_view pixels) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    report("cannot write: " + path + ": exists and is not a regular file; choose another name");
+    return false;
+  }
+  // A folder beside the target tells the signal handler whether the library has begun to write.
+  std::string scratch = path + ".XXXXXX";
+  if (::mkdtemp(scratch.data()) == nullptr) {
+    report("cannot write: " + path + ": " + error_text(errno) + "; choose another place");
+    return false;
+  }
+  const std::string file = join(scratch, "picture.png");
+  std::string message;
+  {
+    const NoWriting guard(scratch.c_str());
+    if (npuseg_write_png(file.c_str(), format, width, height, pixels.data(), 0, pixels.size()) !=
+        NPUSEG_OK) {
+      message = npuseg_last_error();
+    }
+  }
+  if (message.empty() && ::rename(file.c_str(), path.c_str()) != 0) {
+    message = "cannot write: " + path + ": " + error_text(errno) + "; choose another place";
+    ::unlink(file.c_str());
+  }
+  ::rmdir(scratch.c_str());
+  if (message.empty()) return true;
+  if (const size_t at = message.find(file); at != std::string::npos) {
+    message.replace(at, file.size(), path);
+  }
+  report(message);
+  return false;
 }
 
 bool make_directory(const std::string& path) {

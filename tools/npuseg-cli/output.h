@@ -29,6 +29,10 @@ bool write_stdout(std::string_view bytes);
 bool write_npy(const std::string& path, const char* descr, const std::vector<uint64_t>& shape,
                const void* data, size_t bytes);
 
+// Tight rows of NPUSEG_FORMAT_RGB or _GREY. A signal ends the tool while the picture is compressed.
+bool write_png(const std::string& path, uint32_t format, uint32_t width, uint32_t height,
+               std::string_view pixels);
+
 bool make_directory(const std::string& path);
 std::string join(const std::string& folder, const std::string& name);
 

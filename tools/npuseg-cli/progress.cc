@@ -17,11 +17,13 @@ namespace {
 volatile std::sig_atomic_t signalled = 0;
 
 volatile std::sig_atomic_t may_end = 0;
+const char* volatile scratch_folder = nullptr;
 
 // Only what a signal handler may call.
 extern "C" void on_signal(int) {
   signalled = 1;
   if (may_end == 0) return;
+  if (scratch_folder != nullptr && ::rmdir(scratch_folder) != 0) return;
   constexpr char kHead[] = "npuseg-cli: error: ";
   const ssize_t head = ::write(STDERR_FILENO, kHead, sizeof kHead - 1);
   const ssize_t text = ::write(STDERR_FILENO, kStopped, sizeof kStopped - 1);
@@ -42,12 +44,10 @@ void catch_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-NoWriting::NoWriting() {
+NoWriting::NoWriting(const char* scratch) {
+  scratch_folder = scratch;
   may_end = 1;
-  if (signalled != 0) {  // came just before
-    report(kStopped);
-    std::_Exit(kInterrupted);
-  }
+  if (signalled != 0) on_signal(0);  // came just before
 }
 
 NoWriting::~NoWriting() { may_end = 0; }

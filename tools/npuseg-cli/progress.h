@@ -19,7 +19,8 @@ inline constexpr char kStopped[] =
 // that has no progress callback, such as decoding.
 class NoWriting {
  public:
-  NoWriting();
+  // scratch: an empty folder that is removed first; the tool does not end while it is not empty.
+  explicit NoWriting(const char* scratch = nullptr);
   ~NoWriting();
   NoWriting(const NoWriting&) = delete;
   NoWriting& operator=(const NoWriting&) = delete;

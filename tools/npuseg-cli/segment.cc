@@ -338,12 +338,11 @@ class Segment {
                                   colour, pixels.data(), 0, pixels.size());
       colour += answer.info.instances;
     }
-    if (status == NPUSEG_OK) {
-      status = npuseg_write_png(path.c_str(), NPUSEG_FORMAT_RGB, picture.width, picture.height,
-                                pixels.data(), 0, pixels.size());
+    if (status != NPUSEG_OK) {
+      report(failure(status).message);
+      return false;
     }
-    if (status != NPUSEG_OK) report(failure(status).message);
-    return status == NPUSEG_OK;
+    return write_png(path, NPUSEG_FORMAT_RGB, picture.width, picture.height, pixels);
   }
 
   bool write_masks(const std::string& stem, const npuseg_image_data& picture,
@@ -352,16 +351,17 @@ class Segment {
     for (size_t p = 0; p < answers.size(); ++p) {
       for (size_t i = 0; i < answers[p].instances.size(); ++i) {
         if (interrupted()) return true;  // write_files tells
-        npuseg_status status = npuseg_result_mask(answers[p].result.get(), i, NPUSEG_MASK_BYTES,
-                                                  pixels.data(), 0, pixels.size(), nullptr);
+        const npuseg_status status =
+            npuseg_result_mask(answers[p].result.get(), i, NPUSEG_MASK_BYTES, pixels.data(), 0,
+                               pixels.size(), nullptr);
         const std::string name =
             stem + "_" + std::to_string(p + 1) + "_" + std::to_string(i + 1) + ".png";
-        if (status == NPUSEG_OK) {
-          status = npuseg_write_png(join(options_.masks_dir, name).c_str(), NPUSEG_FORMAT_GREY,
-                                    picture.width, picture.height, pixels.data(), 0, pixels.size());
-        }
         if (status != NPUSEG_OK) {
           report(failure(status).message);
+          return false;
+        }
+        if (!write_png(join(options_.masks_dir, name), NPUSEG_FORMAT_GREY, picture.width,
+                       picture.height, pixels)) {
           return false;
         }
       }
