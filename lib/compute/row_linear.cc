@@ -13,6 +13,7 @@
 #define HWY_TARGET_INCLUDE "compute/row_linear.cc"
 #include <hwy/foreach_target.h>
 // Behind foreach_target.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -64,9 +65,10 @@ HWY_INLINE void DotTile(const float* a, size_t a_stride, const float* b, size_t 
   }
 }
 
+// Up to four columns.
 template <size_t kRows>
-void DotRows(const float* a, size_t a_stride, const float* b, size_t b_stride, size_t cols,
-             size_t k, float* sums, size_t sums_stride, bool add) {
+HWY_INLINE void DotColumns(const float* a, size_t a_stride, const float* b, size_t b_stride,
+                           size_t cols, size_t k, float* sums, size_t sums_stride, bool add) {
   constexpr size_t kCols = kRows > 3 ? 2 : 4;
   size_t c = 0;
   for (; c + kCols <= cols; c += kCols) {
@@ -77,21 +79,47 @@ void DotRows(const float* a, size_t a_stride, const float* b, size_t b_stride, s
   }
 }
 
-void DotBlock(size_t rows, const float* a, size_t a_stride, const float* b, size_t b_stride,
-              size_t cols, size_t k, float* sums, size_t sums_stride, bool add) {
+HWY_INLINE void DotRows(size_t rows, const float* a, size_t a_stride, const float* b,
+                        size_t b_stride, size_t cols, size_t k, float* sums, size_t sums_stride,
+                        bool add) {
   switch (rows) {
+    case 0:
+      return;
     case 1:
-      return DotRows<1>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
+      return DotColumns<1>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
     case 2:
-      return DotRows<2>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
+      return DotColumns<2>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
     case 3:
-      return DotRows<3>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
+      return DotColumns<3>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
     case 4:
-      return DotRows<4>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
+      return DotColumns<4>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
     case 5:
-      return DotRows<5>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
+      return DotColumns<5>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
     default:
-      return DotRows<6>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
+      return DotColumns<6>(a, a_stride, b, b_stride, cols, k, sums, sums_stride, add);
+  }
+}
+
+// Up to twelve rows: two tiles share every group of columns while it is in L1. next_rows: how many
+// rows behind these come after them; they are fetched meanwhile.
+void DotBlock(size_t rows, const float* a, size_t a_stride, const float* b, size_t b_stride,
+              size_t cols, size_t k, float* sums, size_t sums_stride, bool add, size_t next_rows) {
+  constexpr size_t kGroup = 4;
+  constexpr size_t kLine = 16;  // floats
+  const size_t upper = rows > 6 ? (rows + 1) / 2 : rows;
+  const size_t groups = (cols + kGroup - 1) / kGroup;
+  const size_t step = (k / kLine + groups) / groups * kLine;
+  for (size_t c = 0; c < cols; c += kGroup) {
+    const size_t count = HWY_MIN(kGroup, cols - c);
+    const size_t first = c / kGroup * step;
+    for (size_t r = rows; r < rows + next_rows; ++r) {
+      for (size_t i = first; i < HWY_MIN(first + step, k); i += kLine) {
+        hwy::Prefetch(a + r * a_stride + i);
+      }
+    }
+    DotRows(upper, a, a_stride, b + c * b_stride, b_stride, count, k, sums + c, sums_stride, add);
+    DotRows(rows - upper, a + upper * a_stride, a_stride, b + c * b_stride, b_stride, count, k,
+            sums + upper * sums_stride + c, sums_stride, add);
   }
 }
 
@@ -111,15 +139,30 @@ using core::TensorView;
 
 namespace {
 
-constexpr size_t kMostTileRows = 6;
-// Rows of a tile over this many inputs stay in L1, a block of the weight's rows in L2.
+constexpr size_t kMostTileRows = 12;
+// Rows of two tiles over this many inputs stay in L1, a block of the weight's rows in L2.
 constexpr size_t kDepth = 512;
 constexpr size_t kRowBlock = 384;
-constexpr size_t kColBlock = 64;
+constexpr size_t kColBlock = 128;
+
+// Floats that begin at a cache line: a vector that crosses one is two loads.
+class LineFloats {
+ public:
+  float* resize(size_t count) {
+    store_.resize(count + kLine);
+    const auto address = reinterpret_cast<uintptr_t>(store_.data());
+    return store_.data() +
+           (kLine * sizeof(float) - address % (kLine * sizeof(float))) / sizeof(float) % kLine;
+  }
+
+ private:
+  static constexpr size_t kLine = 16;
+  std::vector<float> store_;
+};
 
 struct Scratch {
-  std::vector<float> weight;   // [columns of the block, kDepth]
-  std::vector<float> product;  // [rows of the block, columns of the block]
+  LineFloats weight;   // [columns of the block, kDepth]
+  LineFloats product;  // [rows of the block, columns of the block]
 };
 
 struct Block {
@@ -134,35 +177,38 @@ bool usable_in_place(const TensorView& tensor) {
          reinterpret_cast<uintptr_t>(tensor.data) % alignof(float) == 0;
 }
 
-// own->product = rows of x times rows of the weight.
-void multiply_block(ConstMatrixView x, const TensorView& weight, const Block& block, Scratch* own) {
+// Rows of x times rows of the weight, [rows of the block, columns of the block].
+const float* multiply_block(ConstMatrixView x, const TensorView& weight, const Block& block,
+                            Scratch* own) {
   const size_t k = x.cols;
   const bool in_place = usable_in_place(weight);
-  own->product.resize(block.rows * block.cols);
-  if (!in_place) own->weight.resize(block.cols * std::min(k, kDepth));
+  float* product = own->product.resize(block.rows * block.cols);
+  float* widened = in_place ? nullptr : own->weight.resize(block.cols * std::min(k, kDepth));
   const size_t tiles = (block.rows + kMostTileRows - 1) / kMostTileRows;
   for (size_t first = 0; first < k; first += kDepth) {
     const size_t depth = std::min(kDepth, k - first);
-    const float* b = nullptr;
-    size_t b_stride = k;
+    const float* b = widened;
+    size_t b_stride = depth;
     if (in_place) {
       b = static_cast<const float*>(weight.data) + block.first_col * k + first;
+      b_stride = k;
     } else {
-      b_stride = depth;
       for (size_t c = 0; c < block.cols; ++c) {
-        widen(weight, (block.first_col + c) * k + first, depth, own->weight.data() + c * depth);
+        widen(weight, (block.first_col + c) * k + first, depth, widened + c * depth);
       }
-      b = own->weight.data();
     }
     size_t row = 0;
     for (size_t t = 0; t < tiles; ++t) {
       const size_t rows = block.rows / tiles + (t < block.rows % tiles ? 1 : 0);
+      const size_t next = row + rows;
+      const size_t next_rows = t + 1 < tiles ? std::min(rows, block.rows - next) : 0;
       HWY_DYNAMIC_DISPATCH(DotBlock)
       (rows, x.row(block.first_row + row) + first, x.stride, b, b_stride, block.cols, depth,
-       own->product.data() + row * block.cols, block.cols, first != 0);
-      row += rows;
+       product + row * block.cols, block.cols, first != 0, next_rows);
+      row = next;
     }
   }
+  return product;
 }
 
 void write_block(const Epilogue& epilogue, const float* bias, const Block& block,
@@ -217,8 +263,8 @@ Status linear_rows(const Exec& exec, ConstMatrixView x, const TensorView& weight
         block.first_col = index / down * cols;
         block.cols = std::min(cols, n - block.first_col);
         Scratch& own = scratch[static_cast<size_t>(slot)];
-        multiply_block(x, weight, block, &own);
-        write_block(epilogue, bias.empty() ? nullptr : bias.data(), block, own.product.data(), out);
+        const float* product = multiply_block(x, weight, block, &own);
+        write_block(epilogue, bias.empty() ? nullptr : bias.data(), block, product, out);
       },
       nanoseconds);
 }

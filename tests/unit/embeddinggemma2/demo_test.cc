@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The demonstration model (demo/embeddinggemma2) on its sample pictures and texts, against the
-// vectors of transformers' float32 run that lie beside it. Token ids are those of the file; pixels
-// are resized and cut into patches here.
+// vectors of transformers' float32 run that lie beside it. Token ids are those of the file.
 //
 // Bound: the reference's own rounding is not in the file; 1e-6 is about twice the largest
 // float32 error of torch on models of this depth (stages_test.cc).
@@ -12,8 +11,8 @@
 
 #include "core/file.h"
 #include "core/json.h"
+#include "image/patches.h"
 #include "image/picture.h"
-#include "image/resize.h"
 // Behind all others.
 #include "gemma_fixture.h"
 
@@ -41,44 +40,15 @@ std::vector<double> numbers(const JsonValue& array) {
   return out;
 }
 
-struct Pixels {
-  std::vector<float> values;
-  Patches patches;
-};
-
-// Spec section 8: sides that fill the budget, bicubic, patches with the channel fastest.
-Pixels read_patches(const std::string& path, const EmbeddingGemma2Config& config, Call& call) {
+npuseg::image::PatchedPicture read_patches(const std::string& path, const Model& model,
+                                           Call& call) {
+  npuseg::image::PatchRule rule;
+  rule.max_soft_tokens = kBudget;
+  rule.patch_size = model.config().vision->patch_size;
+  rule.pooling = model.config().vision->pooling;
   const auto file = must(npuseg::core::MappedFile::open(path));
   const auto picture = must(npuseg::image::decode(file.bytes(), {}, path));
-  const size_t side = config.vision->patch_size;
-  const size_t unit = side * config.vision->pooling;
-  const double pixels = static_cast<double>(kBudget * unit * unit);
-  const double factor = std::sqrt(
-      pixels / (static_cast<double>(picture.height) * static_cast<double>(picture.width)));
-  const auto fit = [&](uint32_t length) {
-    return static_cast<size_t>(
-               std::floor(factor * static_cast<double>(length) / static_cast<double>(unit))) *
-           unit;
-  };
-  const size_t width = fit(picture.width);
-  const size_t height = fit(picture.height);
-  const auto resized = must(
-      npuseg::image::resize_rgb(call, picture.view(), static_cast<uint32_t>(width),
-                                static_cast<uint32_t>(height), npuseg::image::Filter::kBicubic));
-  Pixels out;
-  const size_t across = width / side;
-  const size_t down = height / side;
-  for (size_t patch = 0; patch < across * down; ++patch) {
-    for (size_t y = 0; y < side; ++y) {
-      const uint8_t* row = resized.row(patch / across * side + y) + patch % across * side * 3;
-      for (size_t i = 0; i < 3 * side; ++i) {
-        out.values.push_back(static_cast<float>(row[i]) * static_cast<float>(0.00392156862745098));
-      }
-    }
-  }
-  out.patches = {
-      {out.values.data(), across * down, 3 * side * side, 3 * side * side}, across, down};
-  return out;
+  return must(npuseg::image::make_patches(call, picture.view(), rule));
 }
 
 double g_worst = 0;
@@ -115,8 +85,9 @@ void test_demo(void**) {
     double count = 0;
     assert_true(item["file"].get(&file) && item["soft_tokens"].get(&count));
     names.emplace_back(file);
-    const Pixels pixels = read_patches(kFolder + "/samples/" + names.back(), config, call);
-    soft.push_back(must(encode_picture(*model, call, pixels.patches, nullptr)));
+    const auto picture = read_patches(kFolder + "/samples/" + names.back(), *model, call);
+    const Patches patches{picture.pixels.view(), picture.grid.width, picture.grid.height};
+    soft.push_back(must(encode_picture(*model, call, patches, nullptr)));
     assert_int_equal(soft.back().rows(), static_cast<size_t>(count));
     want.push_back(numbers(item["embedding"]));
     return npuseg::core::ok_status();
