@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A user who does what the documentation forbids or does not mention: callbacks that call back,
  * handles released in the middle of a call, options full of noise, odd bytes in names. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <pthread.h>
 #include <time.h>
 
