@@ -2,6 +2,7 @@
 // Reading tokenizer.json of a Gemma tokenizer. Vocabulary and merges, nearly all of its 32 MB, are
 // walked in place; the rest goes through the strict JSON reader.
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "core/file.h"
@@ -89,9 +90,8 @@ Status GemmaTokenizerBuilder::resolve(TokenPool::Search* parts, size_t count) {
     }
     const auto is_joined = [&](uint32_t id) {
       const std::string_view token = pool_.token(id);
-      return token.size() == left.size() + right.size() &&
-             same_bytes(token.substr(0, left.size()), left) &&
-             same_bytes(token.substr(left.size()), right);
+      return token.size() == left.size() + right.size() && token.starts_with(left) &&
+             token.ends_with(right);
     };
     // Files list the merges that give one token together and in the order of these.
     const uint32_t after = last_result_ + 1;
@@ -122,6 +122,11 @@ Status GemmaTokenizerBuilder::scan_merges(JsonScanner* scanner) {
   constexpr size_t kBlock = 32;  // searches under way
   TokenPool::Search block[kBlock];
   size_t waiting = 0;
+  const char* const file_begin = scanner->text().data();
+  const char* const file_end = file_begin + scanner->text().size();
+  const auto in_file = [&](std::string_view part) {
+    return std::greater_equal<>()(part.data(), file_begin) && std::less<>()(part.data(), file_end);
+  };
   std::string scratch[2];
   do {
     std::string_view left;
@@ -146,13 +151,11 @@ Status GemmaTokenizerBuilder::scan_merges(JsonScanner* scanner) {
     if (merges_.size() + waiting / 2 == PairTable::kMaxMerges) {
       return unsupported(format("it has more than %zu merges", PairTable::kMaxMerges));
     }
-    block[waiting++] = pool_.begin(left);
-    block[waiting++] = pool_.begin(right);
     // Strings with escapes live in the scratch memory only until the next ones.
-    const char* in_file = scanner->text().data();
-    const bool scratched =
-        left.data() < in_file || left.data() >= in_file + scanner->text().size() ||
-        right.data() < in_file || right.data() >= in_file + scanner->text().size();
+    const bool scratched = !in_file(left) || !in_file(right);
+    const bool readable = !scratched && file_end - right.data() >= 8;
+    block[waiting++] = pool_.begin(left, readable);
+    block[waiting++] = pool_.begin(right, readable);
     if (waiting == kBlock || scratched) {
       NPUSEG_RETURN_IF_ERROR(resolve(block, waiting));
       waiting = 0;

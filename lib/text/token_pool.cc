@@ -3,43 +3,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace npuseg::text {
 
 namespace {
 
 constexpr size_t kMaxProbes = 2000;  // at half load, ordinary tokens stay far below
-constexpr uint64_t kMix = 0x9E3779B97F4A7C15u;
-
-uint64_t mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * kMix;
-  return hash ^ hash >> 29;
-}
-
 }  // namespace
-
-uint64_t TokenPool::hash_of(std::string_view token) {
-  const char* at = token.data();
-  size_t left = token.size();
-  uint64_t hash = left;
-  while (left > 8) {
-    hash = mix(hash, load_bytes(at, 8));
-    at += 8;
-    left -= 8;
-  }
-  if (left == 8) return mix(hash, load_bytes(at, 8)) * kMix;
-  // Two halves that may overlap instead of a copy of unknown size.
-  uint64_t last = 0;
-  if (left >= 4) {
-    last = load_bytes(at, 4) | load_bytes(at + left - 4, 4) << 32;
-  } else if (left != 0) {
-    last = static_cast<unsigned char>(at[0]) |
-           static_cast<uint64_t>(static_cast<unsigned char>(at[left / 2])) << 8 |
-           static_cast<uint64_t>(static_cast<unsigned char>(at[left - 1])) << 16;
-  }
-  return mix(hash, last) * kMix;
-}
 
 bool TokenPool::add(std::string_view token, uint32_t id, size_t max_ids) {
   if (id >= max_ids || pool_.size() + token.size() >= kNone) return false;
@@ -56,6 +26,7 @@ bool TokenPool::add(std::string_view token, uint32_t id, size_t max_ids) {
 }
 
 uint32_t TokenPool::index() {
+  pool_.append(kPadding, '\0');
   const size_t limit = spans_.size();
   const auto id_bits =
       static_cast<int>(std::bit_width(limit));  // kNone is never an id with its tag
@@ -69,7 +40,8 @@ uint32_t TokenPool::index() {
     const size_t end = std::min(begin + kBlock, limit);
     for (size_t id = begin; id < end; ++id) {
       if (spans_[id].size == kNone) continue;
-      hashes[id - begin] = hash_of(token(static_cast<uint32_t>(id)));
+      const std::string_view wanted = token(static_cast<uint32_t>(id));
+      hashes[id - begin] = hash_of(wanted, head_of(wanted, true));
       __builtin_prefetch(&slots_[hashes[id - begin] >> index_shift_], 1);
     }
     for (size_t id = begin; id < end; ++id) {
@@ -99,12 +71,12 @@ void TokenPool::finish(Search* searches, size_t count) const {
   }
   for (size_t i = 0; i < count; ++i) {
     Search& search = searches[i];
-    if (search.id == kNone || same_bytes(token(search.id), search.token)) continue;
+    if (search.id == kNone || is_found(search)) continue;
     // Another token whose hash has the same part.
     size_t at = search.hash >> index_shift_;
     do {
       search.id = probe(search.hash, &at);
-    } while (search.id != kNone && token(search.id) != search.token);
+    } while (search.id != kNone && !is_found(search));
   }
 }
 

@@ -3,6 +3,7 @@
 // content.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,29 +12,6 @@
 #include <vector>
 
 namespace npuseg::text {
-
-// At most eight bytes as a number.
-inline uint64_t load_bytes(const char* bytes, size_t size) {
-  uint64_t value = 0;
-  std::memcpy(&value, bytes, size);
-  return value;
-}
-
-// memcmp would be a call; most tokens are shorter than two words.
-inline bool same_bytes(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  const size_t size = a.size();
-  if (size > 16) return a == b;
-  if (size < 4) {
-    return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
-  }
-  if (size < 8) {
-    return load_bytes(a.data(), 4) == load_bytes(b.data(), 4) &&
-           load_bytes(a.data() + size - 4, 4) == load_bytes(b.data() + size - 4, 4);
-  }
-  return load_bytes(a.data(), 8) == load_bytes(b.data(), 8) &&
-         load_bytes(a.data() + size - 8, 8) == load_bytes(b.data() + size - 8, 8);
-}
 
 class TokenPool {
  public:
@@ -52,23 +30,25 @@ class TokenPool {
     const Span& span = spans_[id];
     return {pool_.data() + span.at, span.size};
   }
-  [[nodiscard]] const std::string& bytes() const { return pool_; }
 
   // A search in steps, so that many can be under way while memory answers: begin() each, then
   // finish() all together.
   struct Search {
     std::string_view token;
+    uint64_t head = 0;  // the first eight bytes, zeros behind shorter tokens
     uint64_t hash = 0;
     uint32_t id = kNone;  // the answer
   };
-  [[nodiscard]] Search begin(std::string_view token) const {
-    const Search search{token, hash_of(token), kNone};
+  // readable: at least eight bytes may be read where the token begins, which saves branches.
+  [[nodiscard]] Search begin(std::string_view token, bool readable) const {
+    const uint64_t head = head_of(token, readable);
+    const Search search{token, head, hash_of(token, head), kNone};
     __builtin_prefetch(&slots_[search.hash >> index_shift_]);
     return search;
   }
   void finish(Search* searches, size_t count) const;
   [[nodiscard]] uint32_t find(std::string_view token) const {
-    Search search = begin(token);
+    Search search = begin(token, false);
     finish(&search, 1);
     return search.id;
   }
@@ -78,7 +58,37 @@ class TokenPool {
     uint32_t at = 0;
     uint32_t size = kNone;  // kNone: no token has this id
   };
-  static uint64_t hash_of(std::string_view token);
+  static uint64_t word(const char* bytes) {
+    uint64_t value;
+    std::memcpy(&value, bytes, sizeof(value));
+    return value;
+  }
+  static uint64_t head_of(std::string_view token, bool readable) {
+    if (token.size() >= 8) return word(token.data());
+    if (readable && std::endian::native == std::endian::little) {
+      return word(token.data()) & ((uint64_t{1} << (8 * token.size())) - 1);
+    }
+    uint64_t value = 0;
+    std::memcpy(&value, token.data(), token.size());
+    return value;
+  }
+  static uint64_t mix(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * kMix;
+    return hash ^ hash >> 29;
+  }
+  static uint64_t hash_of(std::string_view token, uint64_t head) {
+    uint64_t hash = mix(token.size(), head);
+    if (token.size() > 8) {
+      for (size_t at = 8; at + 8 < token.size(); at += 8) hash = mix(hash, word(token.data() + at));
+      hash = mix(hash, word(token.data() + token.size() - 8));
+    }
+    return hash * kMix;
+  }
+  [[nodiscard]] bool is_found(const Search& search) const {
+    const std::string_view found = token(search.id);
+    return found.size() == search.token.size() && head_of(found, true) == search.head &&
+           (found.size() <= 8 || found.substr(8) == search.token.substr(8));
+  }
   // The next id from slot *at on whose part of the hash fits, *at is then behind it; or kNone.
   [[nodiscard]] uint32_t probe(uint64_t hash, size_t* at) const {
     const uint32_t tag = static_cast<uint32_t>(hash >> (index_shift_ - 32)) & ~id_mask_;
@@ -90,7 +100,10 @@ class TokenPool {
     }
   }
 
-  std::string pool_;
+  static constexpr uint64_t kMix = 0x9E3779B97F4A7C15u;
+  static constexpr size_t kPadding = 8;
+
+  std::string pool_;  // once indexed, with padding behind the last token
   std::vector<Span> spans_;
   size_t count_ = 0;
   // An id with a part of the hash above it.
