@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/added_tokens.h"
 
-#include <algorithm>
-
 namespace npuseg::text {
 
 namespace {
@@ -22,7 +20,10 @@ bool AddedTokens::add(std::string_view content, uint32_t id) {
     return static_cast<uint32_t>(nodes_.size() - 1);
   };
   const unsigned char first = byte_at(content, 0);
-  if (roots_[first] == kNone) roots_[first] = append(first, kNone);
+  if (roots_[first] == kNone) {
+    roots_[first] = append(first, kNone);
+    ++first_bytes_;
+  }
   uint32_t node = roots_[first];
   for (size_t i = 1; i < content.size(); ++i) {
     const unsigned char byte = byte_at(content, i);
@@ -53,10 +54,8 @@ AddedTokens::Match AddedTokens::find(std::string_view text, size_t from) const {
   if (nodes_.empty()) return {};
   // Most vocabularies have one first byte, '<', which the library's search finds fastest.
   const unsigned char first = nodes_[0].byte;
-  const bool one =
-      std::count_if(roots_.begin(), roots_.end(), [](uint32_t root) { return root != kNone; }) == 1;
   for (size_t at = from; at < text.size(); ++at) {
-    if (one) {
+    if (first_bytes_ == 1) {
       at = text.find(static_cast<char>(first), at);
       if (at == std::string_view::npos) break;
     } else if (roots_[byte_at(text, at)] == kNone) {

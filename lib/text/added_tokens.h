@@ -41,6 +41,7 @@ class AddedTokens {
   [[nodiscard]] Match match_at(std::string_view text, size_t at) const;
 
   std::vector<Node> nodes_;
+  size_t first_bytes_ = 0;  // how many different bytes tokens begin with
   std::array<uint32_t, 256> roots_ = make_roots();
   static constexpr std::array<uint32_t, 256> make_roots() {
     std::array<uint32_t, 256> roots{};
