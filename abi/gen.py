@@ -185,7 +185,7 @@ def make_header(spec):
     out = [f"""/* SPDX-License-Identifier: Apache-2.0
  * {NOTE}
  *
- * npuseg: finds what a text names in pictures (SAM 3).
+ * npuseg: finds what a text names in pictures (SAM 3), and embeds pictures and texts (EmbeddingGemma 2).
  *
  * Every call that can fail returns an npuseg_status; npuseg_last_error() says what went wrong, where
  * and what to do. Handles are reference-counted: npuseg_release() gives a reference back, in any

@@ -16,7 +16,7 @@ inline constexpr size_t kFirstSize<npuseg_error_info> = 24;
 template <>
 inline constexpr size_t kFirstSize<npuseg_model_options> = 88;
 template <>
-inline constexpr size_t kFirstSize<npuseg_model_info> = 424;
+inline constexpr size_t kFirstSize<npuseg_model_info> = 432;
 template <>
 inline constexpr size_t kFirstSize<npuseg_counters> = 304;
 template <>
@@ -35,5 +35,11 @@ template <>
 inline constexpr size_t kFirstSize<npuseg_instance> = 40;
 template <>
 inline constexpr size_t kFirstSize<npuseg_result_data> = 296;
+template <>
+inline constexpr size_t kFirstSize<npuseg_embed_options> = 48;
+template <>
+inline constexpr size_t kFirstSize<npuseg_embed_part> = 24;
+template <>
+inline constexpr size_t kFirstSize<npuseg_embed_input> = 24;
 
 }  // namespace npuseg::api

@@ -11,13 +11,14 @@
 
 #include "core/status.h"
 #include "engine/answer.h"
+#include "engine/embeddinggemma2_engine.h"
 #include "engine/photo.h"
 #include "engine/sam3_engine.h"
 #include "npuseg.h"
 
 namespace npuseg::api {
 
-enum class Kind : uint32_t { kSam3 = 1, kImage = 2, kResult = 3 };
+enum class Kind : uint32_t { kSam3 = 1, kImage = 2, kResult = 3, kEmbeddingGemma2 = 4 };
 
 struct Handle {
   explicit Handle(Kind kind_of) : kind(kind_of) {}
@@ -48,6 +49,14 @@ struct npuseg_sam3 : npuseg::api::Handle {
   static constexpr npuseg::api::Kind kKind = npuseg::api::Kind::kSam3;
   static constexpr const char* kName = "model";
   const std::shared_ptr<npuseg::engine::Sam3Engine> object;
+};
+
+struct npuseg_embeddinggemma2 : npuseg::api::Handle {
+  explicit npuseg_embeddinggemma2(std::shared_ptr<npuseg::engine::EmbeddingGemma2Engine> o)
+      : Handle(npuseg::api::Kind::kEmbeddingGemma2), object(std::move(o)) {}
+  static constexpr npuseg::api::Kind kKind = npuseg::api::Kind::kEmbeddingGemma2;
+  static constexpr const char* kName = "model";
+  const std::shared_ptr<npuseg::engine::EmbeddingGemma2Engine> object;
 };
 
 struct npuseg_image : npuseg::api::Handle {

@@ -2,12 +2,15 @@
 // Models, devices and versions at the C boundary.
 #include <algorithm>
 
+#include "api/describe.h"
 #include "api/guard.h"
 #include "api/handles.h"
 #include "api/options.h"
 #include "api/structs.h"
 
+using npuseg::api::check_directory;
 using npuseg::api::copy_text;
+using npuseg::api::describe;
 using npuseg::api::export_struct;
 using npuseg::api::guard;
 using npuseg::api::invalid;
@@ -18,37 +21,11 @@ namespace engine = npuseg::engine;
 
 namespace {
 
-npuseg_model_info describe(const engine::Sam3Facts& facts) {
-  npuseg_model_info info{};
-  info.image_side = static_cast<uint32_t>(facts.config.vit.image_size);
-  info.mask_side = static_cast<uint32_t>(facts.config.mask_side());
-  info.queries = static_cast<uint32_t>(facts.config.queries);
-  info.max_tokens = static_cast<uint32_t>(facts.config.text.positions);
-  info.vision_layers = static_cast<uint32_t>(facts.config.vit.layers);
-  info.text_layers = static_cast<uint32_t>(facts.config.text.layers);
-  info.hidden_size = static_cast<uint32_t>(facts.config.vit.hidden_size);
-  info.parameters = facts.parameters;
-  info.weight_bytes = facts.weight_bytes;
-  info.memory_estimate = facts.memory_estimate;
-  copy_text("sam3", info.kind);
-  copy_text("checkpoint", info.source);
-  copy_text(facts.dtype, info.dtype);
-  copy_text(facts.device.asked, info.device_asked);
-  copy_text(facts.device.used, info.device_used);
-  copy_text(facts.device.why, info.device_why);
-  return info;
-}
-
-Status check_directory(const char* directory) {
-  if (directory != nullptr && *directory != '\0') return {};
-  return invalid("cannot open model: directory: is NULL or empty; pass a path");
-}
-
 Status load(const char* directory, const npuseg_model_options* options, npuseg_sam3** out) {
   if (out == nullptr) return invalid("cannot load model: out_model is NULL; pass its address");
   *out = nullptr;
   NPUSEG_RETURN_IF_ERROR(check_directory(directory));
-  NPUSEG_ASSIGN_OR_RETURN(const engine::Sam3Options wanted, npuseg::api::to_engine(options));
+  NPUSEG_ASSIGN_OR_RETURN(const engine::ModelOptions wanted, npuseg::api::to_engine(options));
   NPUSEG_ASSIGN_OR_RETURN(std::shared_ptr<engine::Sam3Engine> model,
                           engine::Sam3Engine::load(directory, wanted));
   make_handle(std::move(model), out);
@@ -118,15 +95,9 @@ npuseg_status npuseg_sam3_info(const npuseg_sam3* model, npuseg_model_info* out_
 npuseg_status npuseg_sam3_counters(const npuseg_sam3* model, npuseg_counters* out_counters) {
   return guard([&]() -> Status {
     NPUSEG_ASSIGN_OR_RETURN(const auto object, object_of(model));
-    npuseg_counters counters{};
-    const npuseg::sam3::StageTimes times = object->times();
-    std::copy(std::begin(times.runs), std::end(times.runs), counters.runs);
-    std::copy(std::begin(times.nanoseconds), std::end(times.nanoseconds), counters.nanoseconds);
+    npuseg_counters counters = npuseg::api::count(*object);
     counters.prompt_cache_hits = object->prompt_cache_hits();
-    counters.image_cache_bytes = object->image_cache_bytes();
     counters.prompt_cache_bytes = object->prompt_cache_bytes();
-    counters.memory_used = object->budget()->used();
-    counters.memory_peak = object->budget()->peak();
     return export_struct(counters, out_counters, "npuseg_counters");
   });
 }

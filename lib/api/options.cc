@@ -34,9 +34,12 @@ Status check_threads(uint32_t threads) {
       format("cannot read options: threads is %u, at most %u are possible", threads, kMostThreads));
 }
 
-core::Call::Options call_options(uint32_t threads, npuseg_progress_fn progress, void* user) {
+core::Call::Options call_options(uint32_t threads, uint64_t deadline, npuseg_progress_fn progress,
+                                 void* user) {
   core::Call::Options call;
   call.threads = static_cast<int>(threads);
+  call.deadline_ns =
+      static_cast<int64_t>(std::min<uint64_t>(deadline, static_cast<uint64_t>(INT64_MAX / 2)));
   call.progress = progress;
   call.user = user;
   return call;
@@ -66,7 +69,7 @@ Result<float> to_threshold(float value, const char* name) {
   return value < 0.0f ? 0.0f : value;
 }
 
-Result<engine::Sam3Options> to_engine(const npuseg_model_options* options) {
+Result<engine::ModelOptions> to_engine(const npuseg_model_options* options) {
   npuseg_model_options in;
   NPUSEG_RETURN_IF_ERROR(import_struct(options, &in, "npuseg_model_options"));
   NPUSEG_RETURN_IF_ERROR(
@@ -76,7 +79,7 @@ Result<engine::Sam3Options> to_engine(const npuseg_model_options* options) {
     return invalid(format("cannot read options: precision is %u; use an NPUSEG_PRECISION_* value",
                           in.precision));
   }
-  engine::Sam3Options out;
+  engine::ModelOptions out;
   if (in.device != nullptr) out.device = in.device;
   out.precision = static_cast<engine::Precision>(in.precision);
   out.threads = static_cast<int>(in.threads);
@@ -95,7 +98,7 @@ Result<engine::Sam3Options> to_engine(const npuseg_model_options* options) {
     out.log.write = log_to_stderr;
     out.log.level = level_by_name(level);
   }
-  out.call = call_options(in.threads, in.progress, in.progress_user);
+  out.call = call_options(in.threads, 0, in.progress, in.progress_user);
   return out;
 }
 
@@ -133,9 +136,23 @@ Result<engine::SegmentOptions> to_engine(const npuseg_segment_options* options) 
       out.boxes.push_back({box.x0, box.y0, box.x1, box.y1, box.label});
     }
   }
-  out.call = call_options(in.threads, in.progress, in.progress_user);
-  out.call.deadline_ns = static_cast<int64_t>(
-      std::min<uint64_t>(in.deadline_nanoseconds, static_cast<uint64_t>(INT64_MAX / 2)));
+  out.call = call_options(in.threads, in.deadline_nanoseconds, in.progress, in.progress_user);
+  return out;
+}
+
+Result<engine::EmbedOptions> to_engine(const npuseg_embed_options* options) {
+  npuseg_embed_options in;
+  NPUSEG_RETURN_IF_ERROR(import_struct(options, &in, "npuseg_embed_options"));
+  NPUSEG_RETURN_IF_ERROR(check_flags(in.flags,
+                                     NPUSEG_EMBED_TRUNCATE_TEXT | NPUSEG_EMBED_REPLACE_INVALID_UTF8,
+                                     "npuseg_embed_options"));
+  NPUSEG_RETURN_IF_ERROR(check_threads(in.threads));
+  engine::EmbedOptions out;
+  if (in.task != nullptr) out.task = in.task;
+  out.dims = in.dims;
+  out.truncate = (in.flags & NPUSEG_EMBED_TRUNCATE_TEXT) != 0;
+  out.replace_invalid = (in.flags & NPUSEG_EMBED_REPLACE_INVALID_UTF8) != 0;
+  out.call = call_options(in.threads, in.deadline_nanoseconds, in.progress, in.progress_user);
   return out;
 }
 

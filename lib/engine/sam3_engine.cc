@@ -18,16 +18,10 @@ using core::Status;
 
 namespace {
 
-constexpr uint64_t kDefaultImageCacheBytes = uint64_t{1} << 30;
 constexpr uint64_t kDefaultPromptCacheBytes = uint64_t{16} << 20;
 constexpr size_t kDefaultPrompts = 64;
 constexpr size_t kMaxPromptBytes = size_t{1} << 20;
 constexpr std::string_view kBoxOnlyText = "visual";
-
-// 0: the default.
-size_t limit_or(uint64_t wanted, uint64_t otherwise) {
-  return static_cast<size_t>(wanted == 0 ? otherwise : wanted);
-}
 
 // Activations of the largest moments, in floats: vision encoder, neck, and one prompt.
 uint64_t activation_estimate(const checkpoint::Sam3Config& config) {
@@ -49,28 +43,11 @@ uint64_t activation_estimate(const checkpoint::Sam3Config& config) {
   return std::max({vit, neck, prompt}) * sizeof(float);
 }
 
-// What loading uses of the files.
-void count_used(const sam3::Weights& weights, Sam3Facts* facts) {
-  for (const auto& [name, view] : weights.used) {
-    facts->parameters += view.shape.elements();
-    facts->weight_bytes += view.bytes();
-    const char* dtype = core::dtype_name(view.dtype);
-    if (facts->dtype.empty()) facts->dtype = dtype;
-    if (facts->dtype != dtype) facts->dtype = "mixed";
-  }
-}
-
 }  // namespace
 
 Result<Sam3Facts> Sam3Engine::probe(const std::string& directory) {
   Sam3Facts facts;
-  NPUSEG_ASSIGN_OR_RETURN(const checkpoint::ModelKind kind,
-                          checkpoint::probe_model_kind(directory));
-  if (kind != checkpoint::ModelKind::kSam3) {
-    return Status(Code::kUnsupported, "cannot use model: " + directory +
-                                          ": is an EmbeddingGemma 2 model, which this version does "
-                                          "not run; use a SAM 3 model");
-  }
+  NPUSEG_RETURN_IF_ERROR(check_kind(directory, checkpoint::ModelKind::kSam3));
   NPUSEG_ASSIGN_OR_RETURN(facts.config, checkpoint::read_sam3_config(directory));
   NPUSEG_ASSIGN_OR_RETURN(const checkpoint::Checkpoint files,
                           checkpoint::Checkpoint::open(directory));
@@ -82,14 +59,8 @@ Result<Sam3Facts> Sam3Engine::probe(const std::string& directory) {
 }
 
 Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& directory,
-                                                     const Sam3Options& options) {
-  NPUSEG_ASSIGN_OR_RETURN(const checkpoint::ModelKind kind,
-                          checkpoint::probe_model_kind(directory));
-  if (kind != checkpoint::ModelKind::kSam3) {
-    return Status(Code::kUnsupported, "cannot use model: " + directory +
-                                          ": is an EmbeddingGemma 2 model, which this version does "
-                                          "not run; use a SAM 3 model");
-  }
+                                                     const ModelOptions& options) {
+  NPUSEG_RETURN_IF_ERROR(check_kind(directory, checkpoint::ModelKind::kSam3));
   std::shared_ptr<Sam3Engine> engine(new Sam3Engine);
   NPUSEG_ASSIGN_OR_RETURN(engine->facts_.device, choose_device(options.device));
   NPUSEG_RETURN_IF_ERROR(check_precision(engine->facts_.device, options.precision));

@@ -15,25 +15,14 @@
 #include "core/log.h"
 #include "engine/answer.h"
 #include "engine/device.h"
+#include "engine/model_options.h"
 #include "engine/photo.h"
+#include "engine/weight_facts.h"
 #include "image/normalize.h"
 #include "model/sam3/sam3.h"
 #include "text/clip_tokenizer.h"
 
 namespace npuseg::engine {
-
-struct Sam3Options {
-  std::string device;
-  Precision precision = Precision::kAuto;
-  int threads = 0;
-  uint64_t memory_limit = 0;
-  uint64_t image_cache_bytes = 0;
-  uint64_t prompt_cache_bytes = 0;
-  size_t prompt_cache_entries = 0;
-  bool check_weights = true;
-  core::Logger log;
-  core::Call::Options call;
-};
 
 struct PixelBox {
   float x0 = 0, y0 = 0, x1 = 0, y1 = 0;
@@ -52,12 +41,9 @@ struct SegmentOptions {
   core::Call::Options call;
 };
 
-struct Sam3Facts {
+struct Sam3Facts : WeightFacts {
   checkpoint::Sam3Config config;
-  uint64_t parameters = 0;
-  uint64_t weight_bytes = 0;
   uint64_t memory_estimate = 0;
-  std::string dtype;
   DeviceChoice device;
 };
 
@@ -65,7 +51,7 @@ struct Sam3Facts {
 class Sam3Engine {
  public:
   static core::Result<std::shared_ptr<Sam3Engine>> load(const std::string& directory,
-                                                        const Sam3Options& options);
+                                                        const ModelOptions& options);
   // Facts without reading weights; the device is left empty.
   static core::Result<Sam3Facts> probe(const std::string& directory);
 

@@ -44,7 +44,7 @@ _Static_assert(offsetof(npuseg_model_options, progress) == 72,
                "npuseg_model_options.progress");
 _Static_assert(offsetof(npuseg_model_options, progress_user) == 80,
                "npuseg_model_options.progress_user");
-_Static_assert(sizeof(npuseg_model_info) == 424, "npuseg_model_info");
+_Static_assert(sizeof(npuseg_model_info) == 432, "npuseg_model_info");
 _Static_assert(offsetof(npuseg_model_info, struct_size) == 0,
                "npuseg_model_info.struct_size");
 _Static_assert(offsetof(npuseg_model_info, image_side) == 4,
@@ -79,6 +79,10 @@ _Static_assert(offsetof(npuseg_model_info, device_used) == 136,
                "npuseg_model_info.device_used");
 _Static_assert(offsetof(npuseg_model_info, device_why) == 168,
                "npuseg_model_info.device_why");
+_Static_assert(offsetof(npuseg_model_info, embedding_dim) == 424,
+               "npuseg_model_info.embedding_dim");
+_Static_assert(offsetof(npuseg_model_info, soft_tokens) == 428,
+               "npuseg_model_info.soft_tokens");
 _Static_assert(sizeof(npuseg_counters) == 304, "npuseg_counters");
 _Static_assert(offsetof(npuseg_counters, struct_size) == 0,
                "npuseg_counters.struct_size");
@@ -238,6 +242,39 @@ _Static_assert(offsetof(npuseg_result_data, stage_runs) == 40,
                "npuseg_result_data.stage_runs");
 _Static_assert(offsetof(npuseg_result_data, stage_nanoseconds) == 168,
                "npuseg_result_data.stage_nanoseconds");
+_Static_assert(sizeof(npuseg_embed_options) == 48, "npuseg_embed_options");
+_Static_assert(offsetof(npuseg_embed_options, struct_size) == 0,
+               "npuseg_embed_options.struct_size");
+_Static_assert(offsetof(npuseg_embed_options, flags) == 4,
+               "npuseg_embed_options.flags");
+_Static_assert(offsetof(npuseg_embed_options, task) == 8,
+               "npuseg_embed_options.task");
+_Static_assert(offsetof(npuseg_embed_options, dims) == 16,
+               "npuseg_embed_options.dims");
+_Static_assert(offsetof(npuseg_embed_options, threads) == 20,
+               "npuseg_embed_options.threads");
+_Static_assert(offsetof(npuseg_embed_options, deadline_nanoseconds) == 24,
+               "npuseg_embed_options.deadline_nanoseconds");
+_Static_assert(offsetof(npuseg_embed_options, progress) == 32,
+               "npuseg_embed_options.progress");
+_Static_assert(offsetof(npuseg_embed_options, progress_user) == 40,
+               "npuseg_embed_options.progress_user");
+_Static_assert(sizeof(npuseg_embed_part) == 24, "npuseg_embed_part");
+_Static_assert(offsetof(npuseg_embed_part, image) == 0,
+               "npuseg_embed_part.image");
+_Static_assert(offsetof(npuseg_embed_part, text) == 8,
+               "npuseg_embed_part.text");
+_Static_assert(offsetof(npuseg_embed_part, text_bytes) == 16,
+               "npuseg_embed_part.text_bytes");
+_Static_assert(sizeof(npuseg_embed_input) == 24, "npuseg_embed_input");
+_Static_assert(offsetof(npuseg_embed_input, parts) == 0,
+               "npuseg_embed_input.parts");
+_Static_assert(offsetof(npuseg_embed_input, part_count) == 8,
+               "npuseg_embed_input.part_count");
+_Static_assert(offsetof(npuseg_embed_input, part_bytes) == 12,
+               "npuseg_embed_input.part_bytes");
+_Static_assert(offsetof(npuseg_embed_input, task) == 16,
+               "npuseg_embed_input.task");
 #endif
 
 int main(void) { return 0; }

@@ -22,6 +22,13 @@ int main(void) {
       (any_function)npuseg_sam3_probe,
       (any_function)npuseg_sam3_info,
       (any_function)npuseg_sam3_counters,
+      (any_function)npuseg_embeddinggemma2_load,
+      (any_function)npuseg_embeddinggemma2_probe,
+      (any_function)npuseg_embeddinggemma2_info,
+      (any_function)npuseg_embeddinggemma2_counters,
+      (any_function)npuseg_embeddinggemma2_dims,
+      (any_function)npuseg_embeddinggemma2_task_count,
+      (any_function)npuseg_embeddinggemma2_task_at,
       (any_function)npuseg_image_open,
       (any_function)npuseg_image_from_memory,
       (any_function)npuseg_image_from_pixels,
@@ -32,6 +39,13 @@ int main(void) {
       (any_function)npuseg_image_model_input,
       (any_function)npuseg_segment,
       (any_function)npuseg_segment_text,
+      (any_function)npuseg_embed_rgb,
+      (any_function)npuseg_embed_image,
+      (any_function)npuseg_embed_text,
+      (any_function)npuseg_embed_image_text,
+      (any_function)npuseg_embed_batch,
+      (any_function)npuseg_embed_tokens,
+      (any_function)npuseg_embed_model_input,
       (any_function)npuseg_result_info,
       (any_function)npuseg_result_instances,
       (any_function)npuseg_result_mask,
@@ -45,5 +59,5 @@ int main(void) {
     count += functions[i] != NULL;
   }
   printf("%zu functions\n", count);
-  return count == 31 ? 0 : 1;
+  return count == 45 ? 0 : 1;
 }

@@ -4,15 +4,16 @@
 #ifndef NPUSEG_TEST_STRUCT_LIST_H
 #define NPUSEG_TEST_STRUCT_LIST_H
 
-#define STRUCTS_READ(X)       \
-  X(npuseg_model_options, 88) \
-  X(npuseg_image_options, 40) \
-  X(npuseg_pixels, 64)        \
-  X(npuseg_segment_options, 64)
+#define STRUCTS_READ(X)         \
+  X(npuseg_model_options, 88)   \
+  X(npuseg_image_options, 40)   \
+  X(npuseg_pixels, 64)          \
+  X(npuseg_segment_options, 64) \
+  X(npuseg_embed_options, 48)
 
 #define STRUCTS_WRITTEN(X)   \
   X(npuseg_error_info, 24)   \
-  X(npuseg_model_info, 424)  \
+  X(npuseg_model_info, 432)  \
   X(npuseg_counters, 304)    \
   X(npuseg_device_info, 680) \
   X(npuseg_image_data, 40)   \

@@ -7,12 +7,14 @@
 static npuseg_sam3 *model;
 static npuseg_image *image;
 static npuseg_result *result;
+static npuseg_embeddinggemma2 *embedder;
 
 static int set_up(void **state) {
   (void)state;
   model = load_demo();
   image = open_sample(SAMPLE("a.png"));
   MUST(npuseg_segment(model, image, "shapes", NULL, &result));
+  MUST(npuseg_embeddinggemma2_load(NPUSEG_DEMO_EMBEDDER, NULL, &embedder));
   return 0;
 }
 
@@ -21,6 +23,7 @@ static int tear_down(void **state) {
   MUST(npuseg_release(model));
   MUST(npuseg_release(image));
   MUST(npuseg_release(result));
+  MUST(npuseg_release(embedder));
   return 0;
 }
 
@@ -33,8 +36,14 @@ static npuseg_status use_npuseg_model_options(void *in) {
   return status;
 }
 static npuseg_status use_npuseg_image_options(void *in) {
+  static const unsigned char grey[4];
   npuseg_image *made = NULL;
-  const npuseg_status status = npuseg_image_open(SAMPLE("a.png"), in, &made);
+  npuseg_status status;
+  SIZED(npuseg_pixels, pixels);
+  pixels.format = NPUSEG_FORMAT_GREY;
+  pixels.width = pixels.height = 2;
+  pixels.data = grey;
+  status = npuseg_image_from_pixels(&pixels, in, &made);
   assert_int_equal(made != NULL, status == NPUSEG_OK);
   npuseg_release(made);
   return status;
@@ -58,6 +67,10 @@ static npuseg_status use_npuseg_segment_options(void *in) {
   assert_int_equal(made != NULL, status == NPUSEG_OK);
   npuseg_release(made);
   return status;
+}
+static npuseg_status use_npuseg_embed_options(void *in) {
+  float vector[128];
+  return npuseg_embed_text(embedder, "a star", NPUSEG_NUL_TERMINATED, in, vector, 128);
 }
 static npuseg_status use_npuseg_error_info(void *out) { return npuseg_last_error_info(out); }
 static npuseg_status use_npuseg_model_info(void *out) { return npuseg_sam3_info(model, out); }

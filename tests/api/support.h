@@ -57,6 +57,7 @@ static inline npuseg_sam3 *load_demo(void) {
 /* A PNG's pixels as libpng reads them, for libraries that were built without PNG. */
 static inline npuseg_image *open_with_libpng(const char *path) {
   npuseg_image *image = NULL;
+  npuseg_pixels source;
   unsigned char *pixels;
   size_t bytes;
   png_image png;
@@ -67,7 +68,14 @@ static inline npuseg_image *open_with_libpng(const char *path) {
   bytes = (size_t)PNG_IMAGE_SIZE(png);
   pixels = malloc(bytes);
   assert_true(png_image_finish_read(&png, NULL, pixels, 0, NULL));
-  MUST(npuseg_image_from_pixels(NPUSEG_FORMAT_RGB, png.width, png.height, pixels, 0, bytes, &image));
+  memset(&source, 0, sizeof source);
+  source.struct_size = (uint32_t)sizeof source;
+  source.format = NPUSEG_FORMAT_RGB;
+  source.width = png.width;
+  source.height = png.height;
+  source.data = pixels;
+  source.data_bytes = bytes;
+  MUST(npuseg_image_from_pixels(&source, NULL, &image));
   free(pixels);
   return image;
 }
