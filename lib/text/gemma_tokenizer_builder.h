@@ -62,6 +62,7 @@ class GemmaTokenizerBuilder {
   core::Status add_named(const core::JsonValue& name);
   core::Status check_ids();
   void read_characters();
+  [[nodiscard]] bool merges_use_bytes() const;
   void read_cuts();
 
   // Merges whose parts are being looked for: left, right, left, right ...

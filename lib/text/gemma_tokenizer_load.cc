@@ -277,13 +277,29 @@ void GemmaTokenizerBuilder::read_characters() {
   }
 }
 
+// Byte tokens stand for characters that their spelling does not show.
+bool GemmaTokenizerBuilder::merges_use_bytes() const {
+  const auto& ids = out_.byte_ids_;
+  const auto [low, high] = std::minmax_element(std::begin(ids), std::end(ids));
+  const auto is_byte = [&, first = *low, last = *high](uint32_t id) {
+    return id >= first && id <= last &&
+           std::find(std::begin(ids), std::end(ids), id) != std::end(ids);
+  };
+  return std::any_of(merges_.begin(), merges_.end(), [&](const PairMerge& merge) {
+    return is_byte(merge.left) || is_byte(merge.right);
+  });
+}
+
 // Looks for tokens that join what the cuts would part. All of the vocabulary counts, whether or not
 // merges lead to a token.
 void GemmaTokenizerBuilder::read_cuts() {
   GemmaTokenizer::Cuts& cuts = out_.cuts_;
   cuts.on = out_.byte_fallback_ && std::find(std::begin(out_.byte_ids_), std::end(out_.byte_ids_),
                                              TokenPool::kNone) == std::end(out_.byte_ids_);
-  if (!cuts.on) return;
+  if (!cuts.on || merges_use_bytes()) {
+    cuts.on = false;
+    return;
+  }
   const auto stands_alone = [&](char c) {
     for (size_t id = 0; id < pool_.id_limit(); ++id) {
       const std::string_view token = pool_.token(static_cast<uint32_t>(id));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gemma tokenizer files in all legal spellings, damaged and hostile ones; texts at the border:
 // invalid UTF-8, very long words, special strings.
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,25 @@ void test_specials(void**) {
   assert_true(tokenizer.value().added_content(600).empty());
   assert_true(tokenizer.value().prefix() == Ids{2});
   assert_true(tokenizer.value().suffix() == Ids{1});
+}
+
+// A merge of a byte token reaches over a place where the text would else be cut.
+void test_merged_bytes(void**) {
+  File file;
+  file.vocab = R"("<bos>":0,"<eos>":1,"<unk>":2,"a":3,"\u2581":4,"<|x|>":5,"<0x0A>a":6)";
+  int64_t id = 7;
+  int64_t newline = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[16];
+    std::snprintf(name, sizeof(name), "<0x%02X>", static_cast<unsigned>(byte));
+    if (byte == '\n') newline = id;
+    file.vocab += ",\"" + std::string(name) + "\":" + std::to_string(id++);
+  }
+  file.added = R"({"id":0,"content":"<bos>"},{"id":5,"content":"<|x|>"})";
+  file.merges = R"(["<0x0A>","a"])";
+  assert_true((encoded(file, "a\na\n") == Ids{0, 3, 6, newline, 1}));
+  file.merges = "";
+  assert_true((encoded(file, "a\na\n") == Ids{0, 3, newline, 3, newline, 1}));
 }
 
 void test_invalid_text(void**) {
@@ -218,9 +238,9 @@ void test_refusals(void**) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(test_spellings),    cmocka_unit_test(test_specials),
-      cmocka_unit_test(test_invalid_text), cmocka_unit_test(test_long_words),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_merged_bytes), cmocka_unit_test(test_spellings),
+      cmocka_unit_test(test_specials),     cmocka_unit_test(test_invalid_text),
+      cmocka_unit_test(test_long_words),   cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests_name("gemma load", tests, nullptr, nullptr);
 }
