@@ -83,9 +83,9 @@ class JsonScanner {
     while (at_ < text_.size()) {
       const char c = text_[at_];
       if (static_cast<unsigned char>(c) > 0x20) return;
-      if (kLittle && c == ' ' && text_.size() - at_ >= 8) {
-        const uint64_t other = word(at_) ^ (kOnes * 0x20);
-        at_ += other == 0 ? 8 : static_cast<size_t>(std::countr_zero(other)) / 8;
+      if (kLittle && (c == ' ' || c == '\n') && text_.size() - at_ > 8) {
+        const uint64_t other = word(at_ + 1) ^ (kOnes * 0x20);
+        at_ += 1 + (other == 0 ? 8 : static_cast<size_t>(std::countr_zero(other)) / 8);
       } else if (c == ' ' || c == '\n' || c == '\r' || c == '\t') {
         ++at_;
       } else {
