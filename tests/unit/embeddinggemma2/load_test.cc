@@ -210,6 +210,8 @@ void test_cancel_and_memory(void**) {
   Model::Options small;
   small.budget = std::make_shared<npuseg::core::MemoryBudget>(10000);
   const GemmaPtr tight = must(Checkpoint().load(small));
+  // Weights are mapped, not copied.
+  assert_int_equal(small.budget->peak(), 0);
   Call call;
   refused(embed(*tight, call, inputs, nullptr), Code::kLimitExceeded, {});
   assert_int_equal(small.budget->used(), 0);
