@@ -6,10 +6,7 @@
 // Pixels are a fixed pattern, the prompt is N token ids: speed does not depend on either. Stages
 // are the library's own functions, so skips that a result would allow (no mask decoder when nothing
 // passes the threshold) are switched off here: every stage runs in full.
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +16,7 @@
 #include "compute/elementwise.h"
 #include "compute/gemm.h"
 #include "model/sam3/sam3.h"
+#include "peak.h"
 
 namespace {
 
@@ -26,41 +24,9 @@ using npuseg::core::Call;
 using npuseg::sam3::Stage;
 using npuseg::sam3::StageTimes;
 
-double now_ms() {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double peak_rss_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024.0;
-}
-
-// GFLOP/s of independent single-threaded products on all threads of the call.
-double gemm_peak(Call& call) {
-  constexpr size_t kM = 648;
-  constexpr size_t kN = 512;
-  constexpr size_t kK = 1024;
-  const size_t threads = static_cast<size_t>(call.threads());
-  std::vector<float> a(threads * kM * kK, 0.5f);
-  std::vector<float> b(threads * kN * kK, 0.25f);
-  std::vector<float> c(threads * kM * kN);
-  double best = 1e30;
-  for (int round = 0; round < 8; ++round) {
-    const double begin = now_ms();
-    const auto status = npuseg::core::parallel_for(call, threads, [&](size_t i, int) {
-      for (int rep = 0; rep < 8; ++rep) {
-        npuseg::compute::sgemm(kM, kN, kK, 1.0f, a.data() + i * kM * kK, kK, b.data() + i * kN * kK,
-                               kK, true, 0.0f, c.data() + i * kM * kN, kN);
-      }
-    });
-    if (!status.ok()) return 0.0;
-    best = std::min(best, now_ms() - begin);
-  }
-  return 2.0 * 8.0 * static_cast<double>(threads * kM * kN * kK) / best / 1e6;
-}
+using npuseg::bench::gemm_peak;
+using npuseg::bench::now_ms;
+using npuseg::bench::peak_rss_mib;
 
 // Multiply-adds of every stage times two (spec sam3-model.md, section 20).
 struct Flops {

@@ -7,6 +7,7 @@ usage: sam3_transformers.py MODEL IMAGE PROMPT... [--threads N] [--raw DIR]
 Prints one JSON line: load, image and prompt times in ms, peak resident memory in MiB. --raw writes
 the outputs of every prompt as npuseg-cli segment --raw does, for comparison.
 """
+
 import argparse
 import json
 import pathlib
@@ -44,21 +45,38 @@ def main():
         for number, text in enumerate(args.prompts):
             begin = clock()
             ids = processor(text=text, return_tensors="pt")
-            out = model(vision_embeds=vision, input_ids=ids["input_ids"],
-                        attention_mask=ids["attention_mask"])
+            out = model(
+                vision_embeds=vision,
+                input_ids=ids["input_ids"],
+                attention_mask=ids["attention_mask"],
+            )
             prompts.append((clock() - begin) * 1e3)
             if args.raw:
                 folder = pathlib.Path(args.raw)
                 folder.mkdir(parents=True, exist_ok=True)
                 np.save(folder / "0_pixel_values.npy", pixels[0].numpy())
-                for name in ("pred_logits", "presence_logits", "pred_boxes", "pred_masks",
-                             "semantic_seg"):
+                for name in (
+                    "pred_logits",
+                    "presence_logits",
+                    "pred_boxes",
+                    "pred_masks",
+                    "semantic_seg",
+                ):
                     value = getattr(out, name)[0].numpy()
                     np.save(folder / f"0_{number}_{name}.npy", value)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads(),
-                      "load_ms": load * 1e3, "image_ms": image * 1e3, "prompt_ms": prompts,
-                      "peak_rss_mib": peak}))
+    print(
+        json.dumps(
+            {
+                "torch": torch.__version__,
+                "threads": torch.get_num_threads(),
+                "load_ms": load * 1e3,
+                "image_ms": image * 1e3,
+                "prompt_ms": prompts,
+                "peak_rss_mib": peak,
+            }
+        )
+    )
 
 
 main()

@@ -147,18 +147,6 @@ Status give(const T* values, size_t rows, size_t cols, void* dst, size_t dst_byt
   return {};
 }
 
-Status give_ids(const engine::EmbeddingGemma2Engine& model, const engine::EmbeddingLayout& layout,
-                void* dst, size_t dst_bytes, size_t* out_required, uint64_t* out_shape) {
-  std::vector<int64_t> ids;
-  for (size_t i = 0; i < layout.ids.size(); ++i) {
-    ids.insert(ids.end(), layout.ids[i].begin(), layout.ids[i].end());
-    if (i < layout.soft_tokens.size()) {
-      ids.insert(ids.end(), layout.soft_tokens[i], model.facts().config.image_token_id);
-    }
-  }
-  return give(ids.data(), ids.size(), 0, dst, dst_bytes, out_required, out_shape);
-}
-
 Status model_input(const engine::EmbeddingGemma2Engine& model, const npuseg_embed_input* input,
                    const npuseg_embed_options* options, uint32_t which, uint32_t picture, void* dst,
                    size_t dst_bytes, size_t* out_required, uint64_t* out_shape) {
@@ -171,7 +159,8 @@ Status model_input(const engine::EmbeddingGemma2Engine& model, const npuseg_embe
   NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingInput made, import_input(*input));
   NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingLayout layout, model.layout(made, wanted));
   if (which == NPUSEG_EMBED_RAW_INPUT_IDS) {
-    return give_ids(model, layout, dst, dst_bytes, out_required, out_shape);
+    const std::vector<int64_t>& ids = layout.composed.ids;
+    return give(ids.data(), ids.size(), 0, dst, dst_bytes, out_required, out_shape);
   }
   if (picture >= layout.pictures.size()) {
     return invalid(
@@ -271,8 +260,8 @@ npuseg_status npuseg_embed_tokens(const npuseg_embeddinggemma2* model,
     NPUSEG_ASSIGN_OR_RETURN(const engine::EmbedOptions wanted, npuseg::api::to_engine(options));
     NPUSEG_ASSIGN_OR_RETURN(const auto made, import_input(*input));
     NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingLayout layout, object->layout(made, wanted));
-    if (out_tokens != nullptr) *out_tokens = layout.tokens;
-    if (out_dropped != nullptr) *out_dropped = layout.dropped;
+    if (out_tokens != nullptr) *out_tokens = layout.composed.ids.size();
+    if (out_dropped != nullptr) *out_dropped = layout.dropped();
     return {};
   });
 }

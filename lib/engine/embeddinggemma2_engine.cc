@@ -122,6 +122,16 @@ Result<std::shared_ptr<EmbeddingGemma2Engine>> EmbeddingGemma2Engine::load(
                "vocabulary %zu entries; the files do not belong together",
                directory.c_str(), tokenizer.vocab_size() - 1, facts.config.text.vocab_size));
   }
+  const checkpoint::EmbeddingGemma2Config& config = facts.config;
+  engine->media_ =
+      text::MediaTokens::find(tokenizer, config.image_token_id, config.boi_token_id,
+                              config.eoi_token_id, config.audio_token_id, config.video_token_id);
+  if (config.vision && engine->media_.image.empty()) {
+    return Status(Code::kCorruptData,
+                  format("cannot use model: %s: the tokenizer has no token of config.json's "
+                         "image_token_id %lld; the files do not belong together",
+                         directory.c_str(), static_cast<long long>(config.image_token_id)));
+  }
   engine->tokenizer_ = std::make_shared<const text::GemmaTokenizer>(std::move(tokenizer));
   facts.parameters = engine->model_->parameters();
   facts.weight_bytes = engine->model_->weight_bytes();
@@ -174,14 +184,32 @@ Result<std::string_view> EmbeddingGemma2Engine::prompt_of(const EmbeddingInput& 
 Result<EmbeddingLayout> EmbeddingGemma2Engine::layout(const EmbeddingInput& input,
                                                       const EmbedOptions& options) const {
   NPUSEG_ASSIGN_OR_RETURN(const std::string_view prompt, prompt_of(input, options));
-  LayoutRules rules;
-  rules.tokenizer = tokenizer_.get();
-  rules.config = &facts_.config;
-  rules.processor = &facts_.processor;
-  rules.max_tokens = std::min(facts_.sentence.max_tokens, facts_.config.text.max_positions);
-  rules.truncate = options.truncate;
-  rules.replace_invalid = options.replace_invalid;
-  return lay_out(rules, prompt, input.parts);
+  EmbeddingLayout layout;
+  std::vector<text::InputPart> parts(input.parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const EmbeddingPart& part = input.parts[i];
+    if (!part.picture) {
+      parts[i].text = part.text;
+      continue;
+    }
+    if (!facts_.config.vision) {
+      return Status(Code::kUnsupported,
+                    "cannot embed picture: the model has no vision tower; embed texts or use "
+                    "another model");
+    }
+    NPUSEG_ASSIGN_OR_RETURN(const image::PatchGrid grid,
+                            image::fit_patch_grid(part.picture->width(), part.picture->height(),
+                                                  rule_of(facts_.processor)));
+    parts[i].soft_tokens = grid.soft_tokens;
+    layout.pictures.push_back(part.picture);
+  }
+  text::ComposeOptions compose;
+  compose.max_tokens = std::min(facts_.sentence.max_tokens, facts_.config.text.max_positions);
+  compose.truncate = options.truncate;
+  compose.replace_invalid = options.replace_invalid;
+  NPUSEG_ASSIGN_OR_RETURN(layout.composed,
+                          text::compose_input(*tokenizer_, media_, prompt, parts, compose));
+  return layout;
 }
 
 Result<image::PatchedPicture> EmbeddingGemma2Engine::patches(Photo& photo, Call& call) const {
@@ -217,19 +245,26 @@ Result<Matrix> EmbeddingGemma2Engine::embed_some(const std::vector<EmbeddingLayo
   std::vector<embeddinggemma2::Sequence> sequences(count);
   for (size_t i = 0; i < count; ++i) {
     const EmbeddingLayout& layout = layouts[first + i];
-    for (size_t p = 0; p < layout.ids.size(); ++p) {
-      if (!layout.ids[p].empty()) {
-        embeddinggemma2::Part part;
-        part.ids = layout.ids[p];
-        sequences[i].push_back(part);
-      }
-      if (p == layout.pictures.size()) break;
+    const std::span<const int64_t> ids = layout.composed.ids;
+    size_t done = 0;
+    const auto add_ids = [&](size_t end) {
+      if (end == done) return;
+      embeddinggemma2::Part part;
+      part.ids = ids.subspan(done, end - done);
+      sequences[i].push_back(part);
+      done = end;
+    };
+    for (size_t p = 0; p < layout.pictures.size(); ++p) {
+      const text::ComposedInput::Run run = layout.composed.pictures[p];
       NPUSEG_ASSIGN_OR_RETURN(SoftTokens soft, soft_tokens(*layout.pictures[p], call, times));
+      add_ids(run.begin);
       embeddinggemma2::Part part;
       part.soft_tokens = soft->values.view();
       sequences[i].push_back(part);
+      done += run.count;
       pictures.push_back(std::move(soft));
     }
+    add_ids(ids.size());
   }
   return embeddinggemma2::embed(*model_, call, sequences, times);
 }
@@ -246,10 +281,10 @@ Status EmbeddingGemma2Engine::embed(const std::vector<EmbeddingInput>& inputs,
       return {made.status().code(), format("input %zu: ", i) + made.status().message()};
     }
     layouts.push_back(std::move(made.value()));
-    if (layouts.back().dropped != 0) {
+    if (const size_t dropped = layouts.back().dropped(); dropped != 0) {
       log_(core::LogLevel::kWarn, "engine.text",
-           format("input %zu: text cut by %zu tokens to %zu", i, layouts.back().dropped,
-                  layouts.back().tokens));
+           format("input %zu: text cut by %zu tokens to %zu", i, dropped,
+                  layouts.back().composed.ids.size()));
     }
   }
   Call call(with_defaults(options.call));

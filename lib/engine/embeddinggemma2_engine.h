@@ -77,6 +77,7 @@ class EmbeddingGemma2Engine {
 
   std::shared_ptr<const embeddinggemma2::Model> model_;
   std::shared_ptr<const text::GemmaTokenizer> tokenizer_;
+  text::MediaTokens media_;
   core::MemoryBudgetPtr budget_;
   core::Logger log_;
   int threads_ = 0;
