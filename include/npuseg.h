@@ -208,7 +208,7 @@ typedef struct npuseg_model_options {
   uint32_t struct_size; /* sizeof(this struct), set by the caller */
   uint32_t flags; /* NPUSEG_LOAD_*. */
   const char *device; /* auto (default), cpu, soft, amdxdna[:N], xrt[:N]. */
-  uint32_t threads; /* 0: all that the process may use. */
+  uint32_t threads; /* 0: all that the process may use; more than that (or 16) are not made. */
   uint32_t precision; /* NPUSEG_PRECISION_*. */
   uint64_t memory_limit; /* Bytes of activations and caches together; 0: none. Mapped weights do not count. */
   uint64_t image_cache_bytes; /* Bytes of picture features kept for further prompts, of all pictures together, least recently used dropped first; 0: 1 GiB; 1: none; NPUSEG_UNLIMITED. */

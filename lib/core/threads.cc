@@ -56,6 +56,10 @@ bool pool_is_ours() {
 constexpr double kWorthThreads = 1e5;
 #endif
 
+// OpenMP ends the process when it cannot make a thread, so a call is not given more than there are
+// processors for, or a few where these are fewer.
+constexpr int kFew = 16;
+
 constexpr auto kPollEvery = std::chrono::milliseconds(4);
 
 }  // namespace
@@ -70,7 +74,8 @@ int usable_threads() {
 }
 
 Call::Call(const Options& options)
-    : threads_(options.threads > 0 ? options.threads : usable_threads()),
+    : threads_(options.threads > 0 ? std::min(options.threads, std::max(usable_threads(), kFew))
+                                   : usable_threads()),
       progress_(options.progress),
       user_(options.user) {
   const auto now = std::chrono::steady_clock::now();

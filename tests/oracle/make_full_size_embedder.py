@@ -19,6 +19,22 @@ import torch
 from safetensors.torch import save_file
 from transformers import EmbeddingGemma2Config, EmbeddingGemma2Model
 
+VISION = {
+    "model_type": "gemma4_vision",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 12,
+    "head_dim": 64,
+    "patch_size": 16,
+    "pooling_kernel_size": 3,
+    "position_embedding_size": 10240,
+    "rms_norm_eps": 1e-6,
+    "standardize": False,
+    "use_clipped_linears": False,
+}
+
 
 def copy_files(out, demo):
     for name in (
@@ -54,7 +70,7 @@ def main():
     dtype = getattr(torch, sys.argv[3] if len(sys.argv) > 3 else "bfloat16")
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(1)
-    config = EmbeddingGemma2Config(audio_config=None)
+    config = EmbeddingGemma2Config(audio_config=None, vision_config=VISION)
     config.audio_config = None
     with torch.no_grad():
         model = EmbeddingGemma2Model(config).eval()
