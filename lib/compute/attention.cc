@@ -15,7 +15,7 @@ using core::Status;
 
 namespace {
 
-constexpr size_t kQueryTile = 288;    // queries that share one packing of keys and values
+constexpr size_t kQueryTile = 640;    // queries that share one packing of keys and values
 constexpr size_t kSmallestTile = 96;  // below, packing would cost too much
 constexpr size_t kEnoughTiles = 24;
 // Packed keys and values of a block: half of a small second-level cache.
@@ -124,7 +124,7 @@ void weigh_row(const Attention& args, const Tile& tile, size_t row, size_t first
   if (factor != 1.0f) scale_row(sums, factor, sums_width);
 }
 
-void run_tile(const Attention& args, const Tile& tile, Scratch* own) {
+void run_tile(core::Call& call, const Attention& args, const Tile& tile, Scratch* own) {
   const size_t dim = args.head_dim;
   const size_t panel = attention_panel();
   const size_t strip = attention_strip();
@@ -147,6 +147,8 @@ void run_tile(const Attention& args, const Tile& tile, Scratch* own) {
   const size_t seen_begin = visible_keys(args, tile.first, tile.keys).begin;
   const size_t seen_end = visible_keys(args, tile.first + tile.rows - 1, tile.keys).end;
   for (size_t first = seen_begin / block * block; first < seen_end; first += block) {
+    call.poll();
+    if (call.stopped()) return;
     const size_t count = std::min(block, tile.keys - first);
     pack_keys(keys + first * args.key_stride, args.key_stride, count, dim, packed_keys);
     pack_values(values + first * args.value_stride, args.value_stride, count, dim, packed_values);
@@ -213,7 +215,7 @@ Status attention(const Exec& exec, const Attention& args) {
   return core::parallel_for(
       *exec.call, tiles.size(),
       [&](size_t index, int slot) {
-        run_tile(args, tiles[index], &scratch[static_cast<size_t>(slot)]);
+        run_tile(*exec.call, args, tiles[index], &scratch[static_cast<size_t>(slot)]);
       },
       products * (static_cast<double>(args.head_dim) / 12.0 + 1.0));
 }

@@ -279,7 +279,7 @@ void test_stop(void**) {
   const auto status = npuseg::compute::attention(exec, args);
   const double took = Stopper::now() - stopper.begin;
   assert_true(status.code() == npuseg::core::Code::kCancelled);
-  // Two threads finish a tile each after the request, of 288 tiles.
+  // Two threads finish a block of keys each after the request; 144 tiles have 11.
   print_message("stopped %.1f ms after the request\n", took - stopper.after_ms);
   assert_true(written_share(out) < 0.25);
 }
