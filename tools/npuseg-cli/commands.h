@@ -6,17 +6,8 @@
 
 namespace cli {
 
-// The tensors that segment --raw writes for every prompt.
-struct RawTensor {
-  uint32_t which;  // NPUSEG_RAW_*
-  const char* name;
-};
-inline constexpr RawTensor kRawTensors[] = {
-    {NPUSEG_RAW_PRED_LOGITS, "pred_logits"},   {NPUSEG_RAW_PRESENCE_LOGITS, "presence_logits"},
-    {NPUSEG_RAW_PRED_BOXES, "pred_boxes"},     {NPUSEG_RAW_PRED_MASKS, "pred_masks"},
-    {NPUSEG_RAW_SEMANTIC_SEG, "semantic_seg"}, {NPUSEG_RAW_INPUT_IDS, "input_ids"}};
-
 int run_segment(const Options& options);
+int run_embed(const Options& options);
 int run_info(const Options& options);
 int run_devices(const Options& options);
 

@@ -13,6 +13,7 @@ struct Releaser {
   void operator()(void* handle) const { npuseg_release(handle); }
 };
 using ModelPtr = std::unique_ptr<npuseg_sam3, Releaser>;
+using EmbedderPtr = std::unique_ptr<npuseg_embeddinggemma2, Releaser>;
 using ImagePtr = std::unique_ptr<npuseg_image, Releaser>;
 using ResultPtr = std::unique_ptr<npuseg_result, Releaser>;
 

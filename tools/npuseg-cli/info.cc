@@ -6,10 +6,63 @@
 #include "commands.h"
 #include "handles.h"
 #include "json.h"
+#include "model.h"
 #include "output.h"
 #include "targets.h"
 
 namespace cli {
+
+namespace {
+
+std::string line(const char* name, const std::string& value) {
+  std::string text = std::string("  ") + name;
+  text.resize(14, ' ');
+  return text + value + "\n";
+}
+
+std::string mib(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / 1048576.0);
+  return text;
+}
+
+std::string number(uint64_t value) { return std::to_string(value); }
+
+std::string head_text(const std::string& path, const npuseg_model_info& info) {
+  return path + "\n" + line("kind", std::string(info.kind) + " (" + info.source + ")") +
+         line("weights", number(info.parameters) + " parameters, " + info.dtype + ", " +
+                             mib(info.weight_bytes));
+}
+
+std::string layers_text(const npuseg_model_info& info) {
+  return line("layers", number(info.vision_layers) + " vision (width " + number(info.hidden_size) +
+                            "), " + number(info.text_layers) + " text");
+}
+
+std::string sam3_text(const std::string& path, const npuseg_model_info& info) {
+  const std::string side = number(info.image_side);
+  const std::string mask = number(info.mask_side);
+  return head_text(path, info) +
+         line("picture", side + " x " + side + ", masks " + mask + " x " + mask + ", " +
+                             number(info.queries) + " queries") +
+         line("prompt", "at most " + number(info.max_tokens) + " tokens") + layers_text(info) +
+         line("needs",
+              "about " + mib(info.memory_estimate) + " of memory for a picture and a prompt") +
+         line("runs on", "cpu");
+}
+
+std::string embedder_text(const std::string& path, const npuseg_model_info& info) {
+  return head_text(path, info) +
+         line("vector", number(info.embedding_dim) + " numbers of unit length") +
+         line("picture", info.soft_tokens == 0 ? std::string("none: it embeds texts alone")
+                                               : "any size, at most " + number(info.soft_tokens) +
+                                                     " tokens and its two ends") +
+         line("input", "at most " + number(info.max_tokens) + " tokens") + layers_text(info) +
+         line("needs", "about " + mib(info.memory_estimate) + " of memory for a picture") +
+         line("runs on", "cpu");
+}
+
+}  // namespace
 
 int run_info(const Options& options) {
   if (options.positional.size() != 1) {
@@ -20,8 +73,9 @@ int run_info(const Options& options) {
   const std::string& path = options.positional[0];
   npuseg_model_info info{};
   info.struct_size = sizeof info;
-  if (const npuseg_status status = npuseg_sam3_probe(path.c_str(), &info); status != NPUSEG_OK) {
-    report(failure(status).message);
+  Failure failed;
+  if (const npuseg_status status = probe_model(path, &info, &failed); status != NPUSEG_OK) {
+    report(failed.message);
     return exit_of(status, kModel);
   }
   JsonWriter json;
@@ -29,8 +83,14 @@ int run_info(const Options& options) {
   json.key("model").open('{').key("kind").text(info.kind).key("source").text(info.source);
   json.key("path").text(path).key("dtype").text(info.dtype);
   json.key("parameters").number(info.parameters).key("weight_bytes").number(info.weight_bytes);
-  json.key("image_size").number(uint64_t{info.image_side}).key("mask_size");
-  json.number(uint64_t{info.mask_side}).key("queries").number(uint64_t{info.queries});
+  const bool embeds = info.embedding_dim != 0;
+  if (embeds) {
+    json.key("embedding_dim").number(uint64_t{info.embedding_dim}).key("soft_tokens");
+    json.number(uint64_t{info.soft_tokens});
+  } else {
+    json.key("image_size").number(uint64_t{info.image_side}).key("mask_size");
+    json.number(uint64_t{info.mask_side}).key("queries").number(uint64_t{info.queries});
+  }
   json.key("max_tokens").number(uint64_t{info.max_tokens});
   json.key("vision_layers").number(uint64_t{info.vision_layers});
   json.key("text_layers").number(uint64_t{info.text_layers});
@@ -41,23 +101,7 @@ int run_info(const Options& options) {
   bool written = true;
   if (!options.json.empty()) written = emit_json(options, json.str());
   if (!options.json_to_stdout()) {
-    char text[1024];
-    std::snprintf(text, sizeof text,
-                  "%s\n"
-                  "  kind        %s (%s)\n"
-                  "  weights     %llu parameters, %s, %.1f MiB\n"
-                  "  picture     %u x %u, masks %u x %u, %u queries\n"
-                  "  prompt      at most %u tokens\n"
-                  "  layers      %u vision (width %u), %u text\n"
-                  "  needs       about %.1f MiB of memory for a picture and a prompt\n"
-                  "  runs on     cpu\n",
-                  path.substr(0, 300).c_str(), info.kind, info.source,
-                  static_cast<unsigned long long>(info.parameters), info.dtype,
-                  static_cast<double>(info.weight_bytes) / 1048576.0, info.image_side,
-                  info.image_side, info.mask_side, info.mask_side, info.queries, info.max_tokens,
-                  info.vision_layers, info.hidden_size, info.text_layers,
-                  static_cast<double>(info.memory_estimate) / 1048576.0);
-    written = write_stdout(text) && written;
+    written = write_stdout(embeds ? embedder_text(path, info) : sam3_text(path, info)) && written;
   }
   return written ? kDone : kInput;
 }

@@ -38,6 +38,15 @@ void append_number(T value, std::string* out) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
 void JsonWriter::begin_value() {
   if (comma_) out_ += ',';
   comma_ = true;

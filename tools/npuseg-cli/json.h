@@ -9,6 +9,8 @@
 
 namespace cli {
 
+bool is_utf8(std::string_view text);
+
 // Builds one document; commas are put where they belong.
 class JsonWriter {
  public:

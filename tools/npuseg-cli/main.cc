@@ -31,12 +31,13 @@ int run(int argc, char** argv) {
     return cli::kUsage;
   }
   if (options.command == "segment") return cli::run_segment(options);
+  if (options.command == "embed") return cli::run_embed(options);
   if (options.command == "info") return cli::run_info(options);
   if (options.command == "devices") return cli::run_devices(options);
-  for (const char* later : {"embed", "doctor", "check", "verify", "repack"}) {
+  for (const char* later : {"doctor", "check", "verify", "repack"}) {
     if (options.command == later) {
       cli::report("wrong usage: " + options.command +
-                  ": is not in this version; use segment, info or devices");
+                  ": is not in this version; use segment, embed, info or devices");
       return cli::kUsage;
     }
   }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <string_view>
 
 #include "handles.h"
 
@@ -54,6 +53,7 @@ class Parser {
         if (options_->command.empty()) {
           options_->command = word;
         } else {
+          if (!options_->positional.empty()) options_->items.push_back({word, "", false});
           options_->positional.push_back(word);
         }
       } else if (word == "--") {
@@ -68,13 +68,27 @@ class Parser {
  private:
   // An option that a command does not know is an error, never ignored.
   int check_command() {
-    if (options_->command != "info" && options_->command != "devices") return kDone;
-    for (const std::string& name : used_) {
-      const std::initializer_list<std::string_view> known = {
-          "--help",   "-h",        "--version",   "--quiet", "--no-progress",
-          "--device", "--threads", "--precision", "--log",   "--json"};
-      if (std::find(known.begin(), known.end(), name) == known.end()) {
-        return wrong(name, options_->command + " does not take it");
+    const auto known = [this](const std::string& name) {
+      const auto in = [&](std::initializer_list<std::string_view> names) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+      };
+      if (in({"--help", "-h", "--version", "--quiet", "--no-progress", "--device", "--threads",
+              "--precision", "--log", "--json"})) {
+        return true;
+      }
+      const bool runs = options_->command == "segment" || options_->command == "embed";
+      if (runs && in({"--raw", "--reps"})) return true;
+      if (options_->command == "embed") {
+        return in({"--text", "--pair", "--input", "--task", "--dims", "--similarity", "--npy"});
+      }
+      return options_->command == "segment" &&
+             in({"-p", "--prompt", "--box", "--not-box", "--threshold", "--mask-threshold",
+                 "--exif", "--alpha", "-o", "--overlay", "--overlay-dir", "--masks"});
+    };
+    for (const char* command : {"segment", "embed", "info", "devices"}) {
+      if (options_->command != command) continue;
+      for (const std::string& name : used_) {
+        if (!known(name)) return wrong(name, options_->command + " does not take it");
       }
     }
     return kDone;
@@ -131,6 +145,17 @@ class Parser {
     if (name_ == "--masks") return text(&options_->masks_dir);
     if (name_ == "--json") return text(&options_->json);
     if (name_ == "--raw") return text(&options_->raw_dir);
+    if (name_ == "--text") {
+      if (!take()) return wrong("needs a text");
+      options_->items.push_back({"", value_, true});
+      return kDone;
+    }
+    if (name_ == "--pair") return pair();
+    if (name_ == "--input") return text(&options_->input);
+    if (name_ == "--task") return text(&options_->task);
+    if (name_ == "--dims") return count(&options_->dims, 1, 1u << 20);
+    if (name_ == "--similarity") return flag(&options_->similarity, true);
+    if (name_ == "--npy") return text(&options_->npy);
     return wrong("unknown option");
   }
 
@@ -191,18 +216,13 @@ class Parser {
   }
 
   int alpha() {
-    uint32_t index = 0;
-    if (!take()) return wrong("needs drop, white or RRGGBB");
-    if (one_of(value_, {"drop", "white"}, &index)) {
-      options_->alpha = index == 0 ? NPUSEG_ALPHA_DROP : NPUSEG_ALPHA_WHITE;
-      return kDone;
-    }
-    const auto end =
-        std::from_chars(value_.data(), value_.data() + value_.size(), options_->colour, 16);
-    if (value_.size() != 6 || end.ec != std::errc() || end.ptr != value_.data() + 6) {
-      return wrong("needs drop, white or RRGGBB");
-    }
-    options_->alpha = NPUSEG_ALPHA_COLOUR;
+    if (take() && read_alpha(value_, &options_->alpha, &options_->colour)) return kDone;
+    return wrong("needs drop, white or RRGGBB");
+  }
+
+  int pair() {
+    if (!take() || value_.empty() || at_ == words_.size()) return wrong("needs IMAGE and TEXT");
+    options_->items.push_back({value_, words_[at_++], true});
     return kDone;
   }
 
@@ -219,10 +239,22 @@ class Parser {
 
 int parse(int argc, char** argv, Options* options) { return Parser(argc, argv, options).run(); }
 
+bool read_alpha(std::string_view word, uint32_t* alpha, uint32_t* colour) {
+  uint32_t index = 0;
+  if (one_of(std::string(word), {"drop", "white"}, &index)) {
+    *alpha = index == 0 ? NPUSEG_ALPHA_DROP : NPUSEG_ALPHA_WHITE;
+    return true;
+  }
+  const auto end = std::from_chars(word.data(), word.data() + word.size(), *colour, 16);
+  *alpha = NPUSEG_ALPHA_COLOUR;
+  return word.size() == 6 && word[0] != '-' && end.ec == std::errc() && end.ptr == word.data() + 6;
+}
+
 float to_library(float threshold) { return threshold == 0.0f ? -1.0f : threshold; }
 
 const char* usage_text() {
   return "usage: npuseg-cli [COMMON] segment MODEL IMAGE... -p TEXT [-p TEXT]... [OPTION]...\n"
+         "       npuseg-cli [COMMON] embed MODEL [IMAGE]... [--text TEXT]... [OPTION]...\n"
          "       npuseg-cli [COMMON] info MODEL [--json FILE|-]\n"
          "       npuseg-cli [COMMON] devices [--json FILE|-]\n"
          "       npuseg-cli --help | --version\n";
@@ -248,6 +280,23 @@ const char* help_text(const std::string& command) {
            "  --raw DIR                raw tensors as .npy\n"
            "  --reps N                 repeat and print min/median/max of every stage\n";
   }
+  if (command == "embed") {
+    return "npuseg-cli embed MODEL [IMAGE]... [--text TEXT]... [--pair IMAGE TEXT]... "
+           "[--input FILE|-]\n"
+           "A unit vector of every picture, text, or both together; near vectors mean alike.\n\n"
+           "  --text TEXT              a text; may be given several times\n"
+           "  --pair IMAGE TEXT        a picture and a text as one input; likewise\n"
+           "  --input FILE|-           JSON lines, one input a line, for example\n"
+           "                           {\"items\":[{\"image\":\"a.jpg\"},{\"text\":\"a cat\"}]};\n"
+           "                           may have \"task\", \"exif\" and \"alpha\"\n"
+           "  --task none|NAME         the model's words in front of texts, not of pictures\n"
+           "  --dims N                 numbers of a vector, of those that the model offers\n"
+           "  --similarity             how near every item is to every other one, -1 to 1\n"
+           "  --json FILE|-            everything as JSON; - is standard output\n"
+           "  --npy FILE               the vectors, float32 [items, dims]\n"
+           "  --raw DIR                what the model is fed, as .npy\n"
+           "  --reps N                 repeat and print min/median/max of every stage\n";
+  }
   if (command == "info") {
     return "npuseg-cli info MODEL [--json FILE|-]\nWhat a model directory holds; reads no "
            "weights.\n";
@@ -256,10 +305,12 @@ const char* help_text(const std::string& command) {
     return "npuseg-cli devices [--json FILE|-]\nEvery device, usable or not, with reason and "
            "remedy.\n";
   }
-  return "npuseg-cli finds things in pictures with SAM 3.\n\n"
+  return "npuseg-cli finds things in pictures with SAM 3 and embeds pictures and texts with "
+         "EmbeddingGemma 2.\n\n"
          "usage: npuseg-cli [COMMON] COMMAND ...\n\n"
          "commands:\n"
          "  segment    find what a text names in pictures\n"
+         "  embed      vectors of pictures and texts, and how near they are\n"
          "  info       what a model directory holds\n"
          "  devices    what a model can run on\n\n"
          "common options:\n"

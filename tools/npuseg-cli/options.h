@@ -5,9 +5,17 @@
 #include <npuseg.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cli {
+
+// What embed is to embed, in the order of the command line.
+struct CommandItem {
+  std::string image;  // empty: none
+  std::string text;
+  bool has_text = false;
+};
 
 struct Options {
   std::string command;
@@ -35,6 +43,13 @@ struct Options {
   std::string raw_dir;
   uint32_t reps = 1;
 
+  std::vector<CommandItem> items;
+  std::string input;  // file of JSON lines, or "-"
+  std::string task;   // empty: not given
+  uint32_t dims = 0;  // 0: the model's largest
+  bool similarity = false;
+  std::string npy;
+
   [[nodiscard]] bool json_to_stdout() const { return json == "-"; }
 };
 
@@ -43,6 +58,9 @@ int parse(int argc, char** argv, Options* options);
 
 const char* usage_text();
 const char* help_text(const std::string& command);
+
+// "drop", "white" or "RRGGBB" as the library takes them.
+bool read_alpha(std::string_view word, uint32_t* alpha, uint32_t* colour);
 
 // Thresholds as the library takes them: 0 there means the default.
 float to_library(float threshold);

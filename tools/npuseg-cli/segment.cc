@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <optional>
 
 #include "commands.h"
 #include "handles.h"
 #include "json.h"
+#include "model.h"
 #include "output.h"
 #include "progress.h"
 #include "targets.h"
@@ -18,7 +18,17 @@ namespace cli {
 
 namespace {
 
-constexpr size_t kStages = 16;
+constexpr size_t kStages = NPUSEG_STAGE_COUNT;
+
+// The tensors that --raw writes for every prompt.
+struct RawTensor {
+  uint32_t which;  // NPUSEG_RAW_*
+  const char* name;
+};
+constexpr RawTensor kRawTensors[] = {
+    {NPUSEG_RAW_PRED_LOGITS, "pred_logits"},   {NPUSEG_RAW_PRESENCE_LOGITS, "presence_logits"},
+    {NPUSEG_RAW_PRED_BOXES, "pred_boxes"},     {NPUSEG_RAW_PRED_MASKS, "pred_masks"},
+    {NPUSEG_RAW_SEMANTIC_SEG, "semantic_seg"}, {NPUSEG_RAW_INPUT_IDS, "input_ids"}};
 
 struct PromptAnswer {
   std::optional<std::string> text;  // absent: boxes alone
@@ -42,11 +52,6 @@ double prompt_ms(const npuseg_result_data& info) {
   return sum;
 }
 
-void on_log(void*, uint32_t level, const char* component, const char* message) {
-  constexpr const char* kNames[] = {"", "error", "warn", "info", "debug"};
-  std::fprintf(stderr, "npuseg-cli: %s: %s: %s\n", kNames[std::min(level, 4u)], component, message);
-}
-
 class Segment {
  public:
   explicit Segment(const Options& options)
@@ -54,7 +59,7 @@ class Segment {
 
   int run() {
     if (const int status = check_usage(); status != kDone) return status;
-    if (const int status = check_targets(options_); status != kDone) return status;
+    if (const int status = check_targets(options_, files()); status != kDone) return status;
     for (const std::string& folder : {options_.overlay_dir, options_.masks_dir, options_.raw_dir}) {
       if (!folder.empty() && !make_directory(folder)) return kInput;
     }
@@ -88,59 +93,34 @@ class Segment {
     return kDone;
   }
 
-  int load(bool again) {
-    npuseg_model_options wanted{};
-    wanted.struct_size = sizeof wanted;
-    wanted.flags = again ? static_cast<uint32_t>(NPUSEG_LOAD_SKIP_WEIGHT_CHECK) : 0u;
-    wanted.device = options_.device.c_str();
-    wanted.threads = options_.threads;
-    wanted.precision = options_.precision;
-    wanted.log = on_log;
-    wanted.log_level =
-        options_.quiet ? static_cast<uint32_t>(NPUSEG_LOG_ERROR) : options_.log_level;
-    wanted.progress = on_progress;
-    wanted.progress_user = &progress_;
-    progress_.begin(options_.positional[0]);
-    model_.reset();
-    npuseg_sam3* model = nullptr;
-    npuseg_status status = NPUSEG_OK;
-    {
-      const NoWriting guard;
-      status = npuseg_sam3_load(options_.positional[0].c_str(), &wanted, &model);
-    }
-    progress_.end();
-    if (status != NPUSEG_OK) {
-      const Failure failed = failure(status);
-      report(failed.message);
-      if (status == NPUSEG_UNSUPPORTED && options_.precision > NPUSEG_PRECISION_F32) {
-        // Of a model that is fine the device is what cannot do it.
-        npuseg_model_info info{};
-        info.struct_size = sizeof info;
-        if (npuseg_sam3_probe(options_.positional[0].c_str(), &info) == NPUSEG_OK) return kDevice;
+  // What is read and what --raw writes.
+  [[nodiscard]] FilePlan files() const {
+    FilePlan plan;
+    for (size_t i = 1; i < options_.positional.size(); ++i) {
+      plan.reads.emplace_back(options_.positional[i], kPictureToRead);
+      const std::string number = std::to_string(i - 1);
+      plan.raw.push_back(number + "_pixel_values.npy");
+      for (size_t p = 0; p < std::max<size_t>(options_.prompts.size(), 1); ++p) {
+        for (const RawTensor& tensor : kRawTensors) {
+          plan.raw.push_back(number + "_" + std::to_string(p) + "_" + tensor.name + ".npy");
+        }
       }
-      const bool usage = status == NPUSEG_INVALID_ARGUMENT && options_.device != "auto";
-      if (status == NPUSEG_LIMIT_EXCEEDED) return kLimit;
-      return exit_of(status, usage ? kUsage : kModel);
     }
-    model_.reset(model);
+    return plan;
+  }
+
+  int load(bool again) {
+    const int status = load_model(options_, again, &progress_, npuseg_sam3_load, &model_);
+    if (status != kDone) return status;
     facts_.struct_size = sizeof facts_;
-    npuseg_sam3_info(model, &facts_);
+    npuseg_sam3_info(model_.get(), &facts_);
     return kDone;
   }
 
   int run_picture(size_t number, const std::string& path) {
-    npuseg_image_options wanted{};
-    wanted.struct_size = sizeof wanted;
-    wanted.flags = options_.apply_exif ? 0u : static_cast<uint32_t>(NPUSEG_IMAGE_IGNORE_EXIF);
-    wanted.alpha = options_.alpha;
-    wanted.colour = options_.colour;
-    npuseg_image* opened = nullptr;
-    npuseg_status status = NPUSEG_OK;
-    {
-      const NoWriting guard;
-      status = npuseg_image_open(path.c_str(), &wanted, &opened);
-    }
-    const ImagePtr image(opened);
+    ImagePtr image;
+    const npuseg_status status =
+        open_picture(path, {options_.apply_exif, options_.alpha, options_.colour}, &image);
     if (last_rep_ && !options_.json.empty()) images_.open('{').key("path").text(path);
     if (status != NPUSEG_OK) return bad_picture(failure(status));
     if (interrupted()) return stopped();
@@ -205,20 +185,10 @@ class Segment {
     report(failed.message);
     status_ = kInput;
     if (!options_.json.empty()) {
-      write_error(failed);
+      write_error(failed, &images_);
       images_.close('}');
     }
     return kDone;
-  }
-
-  int stopped() {
-    report(kStopped);
-    return kInterrupted;
-  }
-
-  void write_error(const Failure& failed) {
-    images_.key("error").open('{').key("status").text(npuseg_status_name(failed.status));
-    images_.key("message").text(failed.message).close('}');
   }
 
   void print(const std::string& path, const npuseg_image_data& picture,
@@ -277,7 +247,7 @@ class Segment {
     }
     images_.close(']');
     if (answer.failed) {
-      write_error(*answer.failed);
+      write_error(*answer.failed, &images_);
       images_.close('}');
       return;
     }
@@ -411,35 +381,21 @@ class Segment {
 
   void collect_times(const npuseg_image_data& picture, const std::vector<PromptAnswer>& answers) {
     if (options_.reps == 1) return;
-    times_["decode"].push_back(static_cast<double>(picture.decode_nanoseconds) / 1e6);
+    times_.add("decode", static_cast<double>(picture.decode_nanoseconds) / 1e6);
     for (const PromptAnswer& answer : answers) {
       for (uint32_t stage = 1; stage < kStages; ++stage) {
         if (answer.info.stage_runs[stage] != 0) {
-          times_[stage_name(stage)].push_back(stage_ms(answer.info, stage));
+          times_.add(stage_name(stage), stage_ms(answer.info, stage));
         }
       }
     }
   }
 
-  void print_times() {
-    for (auto& [name, values] : times_) {
-      std::sort(values.begin(), values.end());
-      std::fprintf(stderr, "%-14s min %.2f  median %.2f  max %.2f ms  (%zu runs)\n", name.c_str(),
-                   values.front(), values[values.size() / 2], values.back(), values.size());
-    }
-  }
-
   int finish() {
-    print_times();
+    times_.print();
     if (!options_.json.empty()) {
-      JsonWriter json;
-      json.open('{').key("format").text("npuseg-segment-1");
-      json.key("library").text(npuseg_version_string());
-      json.key("model").open('{').key("kind").text(facts_.kind).key("source").text(facts_.source);
-      json.key("path").text(options_.positional[0]).close('}');
-      json.key("device").open('{').key("asked").text(options_.device);
-      json.key("used").text(facts_.device_used).key("why").text(facts_.device_why).close('}');
-      const std::string document = json.str() + ",\"images\":[" + images_.str() + "]}";
+      const std::string document = document_head("npuseg-segment-1", options_, facts_) +
+                                   ",\"images\":[" + images_.str() + "]}";
       if (!emit_json(options_, document)) write_failed_ = true;
     }
     if (status_ == kDone && write_failed_) return kInput;
@@ -454,7 +410,7 @@ class Segment {
   std::string text_;
   UniqueNames overlay_names_;
   UniqueNames mask_names_;
-  std::map<std::string, std::vector<double>> times_;
+  StageTimes times_;
   bool last_rep_ = true;
   bool write_failed_ = false;
   int status_ = kDone;

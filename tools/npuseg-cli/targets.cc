@@ -12,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "commands.h"
 #include "handles.h"
 #include "output.h"
 
@@ -60,15 +59,14 @@ bool is_mask_name(std::string name, const std::set<std::string>& stems) {
 
 class Targets {
  public:
-  explicit Targets(const Options& options) : options_(options) {}
+  Targets(const Options& options, const FilePlan& plan) : options_(options), plan_(plan) {}
 
   int run() {
-    for (size_t i = 1; i < options_.positional.size(); ++i) {
-      read(options_.positional[i], "a picture to read");
-    }
+    for (const auto& [path, what] : plan_.reads) read(path, what);
     if (!options_.positional.empty()) read_model(options_.positional[0]);
     if (!options_.json.empty() && !options_.json_to_stdout()) file(options_.json, "--json");
     if (!options_.overlay.empty()) file(options_.overlay, "-o");
+    if (!options_.npy.empty()) file(options_.npy, "--npy");
     std::set<std::string> mask_stems;
     UniqueNames overlay_names;
     UniqueNames mask_names;
@@ -78,7 +76,9 @@ class Targets {
         write(join(options_.overlay_dir, overlay_names.take(stem) + ".png"), "--overlay-dir");
       }
       mask_stems.insert(mask_names.take(stem));
-      if (!options_.raw_dir.empty()) raw(std::to_string(i - 1));
+    }
+    if (!options_.raw_dir.empty()) {
+      for (const std::string& name : plan_.raw) write(join(options_.raw_dir, name), "--raw");
     }
     if (!options_.masks_dir.empty()) masks(mask_stems);
     return status_;
@@ -132,17 +132,6 @@ class Targets {
     }
   }
 
-  void raw(const std::string& number) {
-    write(join(options_.raw_dir, number + "_pixel_values.npy"), "--raw");
-    const size_t prompts = std::max<size_t>(options_.prompts.size(), 1);
-    for (size_t p = 0; p < prompts && !bad(); ++p) {
-      for (const RawTensor& tensor : kRawTensors) {
-        const std::string name = number + "_" + std::to_string(p) + "_" + tensor.name + ".npy";
-        write(join(options_.raw_dir, name), "--raw");
-      }
-    }
-  }
-
   void masks(const std::set<std::string>& stems) {
     const std::string folder = resolved(options_.masks_dir).string();
     for (const auto& [place, what] : taken_) {
@@ -153,6 +142,7 @@ class Targets {
   }
 
   const Options& options_;
+  const FilePlan& plan_;
   std::map<Place, std::string> taken_;
   std::map<FileIdentity, const char*> inputs_;
   int status_ = kDone;
@@ -160,6 +150,8 @@ class Targets {
 
 }  // namespace
 
-int check_targets(const Options& options) { return Targets(options).run(); }
+int check_targets(const Options& options, const FilePlan& plan) {
+  return Targets(options, plan).run();
+}
 
 }  // namespace cli
