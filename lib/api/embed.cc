@@ -75,6 +75,13 @@ Result<engine::EmbeddingInput> import_input(const npuseg_embed_input& in) {
   return out;
 }
 
+Result<engine::EmbeddingInput> import_only(const npuseg_embed_input* in) {
+  if (in == nullptr) return invalid("cannot embed: input is NULL; pass one");
+  Result<engine::EmbeddingInput> made = import_input(*in);
+  if (made.ok()) return made;
+  return Status(made.status().code(), "cannot embed: input: " + made.status().message());
+}
+
 Result<std::vector<engine::EmbeddingInput>> import_inputs(const npuseg_embed_input* inputs,
                                                           size_t input_bytes, size_t count) {
   if (count != 0 && inputs == nullptr)
@@ -150,13 +157,12 @@ Status give(const T* values, size_t rows, size_t cols, void* dst, size_t dst_byt
 Status model_input(const engine::EmbeddingGemma2Engine& model, const npuseg_embed_input* input,
                    const npuseg_embed_options* options, uint32_t which, uint32_t picture, void* dst,
                    size_t dst_bytes, size_t* out_required, uint64_t* out_shape) {
-  if (input == nullptr) return invalid("cannot copy model input: input is NULL; pass one");
   if (which < NPUSEG_EMBED_RAW_INPUT_IDS || which > NPUSEG_EMBED_RAW_POSITION_IDS) {
     return invalid(
         format("cannot copy model input: which is %u; use an NPUSEG_EMBED_RAW_* value", which));
   }
   NPUSEG_ASSIGN_OR_RETURN(const engine::EmbedOptions wanted, npuseg::api::to_engine(options));
-  NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingInput made, import_input(*input));
+  NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingInput made, import_only(input));
   NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingLayout layout, model.layout(made, wanted));
   if (which == NPUSEG_EMBED_RAW_INPUT_IDS) {
     const std::vector<int64_t>& ids = layout.composed.ids;
@@ -256,9 +262,8 @@ npuseg_status npuseg_embed_tokens(const npuseg_embeddinggemma2* model,
                                   size_t* out_dropped) {
   return guard([&]() -> Status {
     NPUSEG_ASSIGN_OR_RETURN(const auto object, object_of(model));
-    if (input == nullptr) return invalid("cannot count tokens: input is NULL; pass one");
     NPUSEG_ASSIGN_OR_RETURN(const engine::EmbedOptions wanted, npuseg::api::to_engine(options));
-    NPUSEG_ASSIGN_OR_RETURN(const auto made, import_input(*input));
+    NPUSEG_ASSIGN_OR_RETURN(const auto made, import_only(input));
     NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingLayout layout, object->layout(made, wanted));
     if (out_tokens != nullptr) *out_tokens = layout.composed.ids.size();
     if (out_dropped != nullptr) *out_dropped = layout.dropped();

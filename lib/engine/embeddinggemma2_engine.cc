@@ -31,6 +31,7 @@ namespace {
 // to be small beside the weights.
 constexpr size_t kInputsTogether = 256;
 constexpr const char* kNoTask = "none";
+constexpr size_t kMostTextBytes = size_t{256} << 20;
 
 image::PatchRule rule_of(const checkpoint::EmbeddingGemma2ProcessorConfig& processor) {
   image::PatchRule rule;
@@ -186,9 +187,16 @@ Result<EmbeddingLayout> EmbeddingGemma2Engine::layout(const EmbeddingInput& inpu
   NPUSEG_ASSIGN_OR_RETURN(const std::string_view prompt, prompt_of(input, options));
   EmbeddingLayout layout;
   std::vector<text::InputPart> parts(input.parts.size());
+  size_t room = kMostTextBytes;
   for (size_t i = 0; i < parts.size(); ++i) {
     const EmbeddingPart& part = input.parts[i];
     if (!part.picture) {
+      if (part.text.size() > room) {
+        return Status(
+            Code::kLimitExceeded,
+            format("cannot embed text: it has more than %zu bytes; shorten it", kMostTextBytes));
+      }
+      room -= part.text.size();
       parts[i].text = part.text;
       continue;
     }
@@ -209,6 +217,13 @@ Result<EmbeddingLayout> EmbeddingGemma2Engine::layout(const EmbeddingInput& inpu
   compose.replace_invalid = options.replace_invalid;
   NPUSEG_ASSIGN_OR_RETURN(layout.composed,
                           text::compose_input(*tokenizer_, media_, prompt, parts, compose));
+  // A tokenizer may have a longer token that takes a placeholder in.
+  if (layout.composed.pictures.size() != layout.pictures.size()) {
+    return Status(Code::kInvalidArgument,
+                  format("cannot embed input: the tokenizer finds places for %zu of %zu pictures; "
+                         "change the text around them",
+                         layout.composed.pictures.size(), layout.pictures.size()));
+  }
   return layout;
 }
 
@@ -272,9 +287,11 @@ Result<Matrix> EmbeddingGemma2Engine::embed_some(const std::vector<EmbeddingLayo
 Status EmbeddingGemma2Engine::embed(const std::vector<EmbeddingInput>& inputs,
                                     const EmbedOptions& options, float* matrix, size_t row_floats) {
   NPUSEG_ASSIGN_OR_RETURN(const size_t dims, dims_of(options));
+  Call call(with_defaults(options.call));
   std::vector<EmbeddingLayout> layouts;
   layouts.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
+    NPUSEG_RETURN_IF_ERROR(call.check());
     Result<EmbeddingLayout> made = layout(inputs[i], options);
     if (!made.ok()) {
       if (inputs.size() == 1) return made.status();
@@ -287,7 +304,6 @@ Status EmbeddingGemma2Engine::embed(const std::vector<EmbeddingInput>& inputs,
                   layouts.back().composed.ids.size()));
     }
   }
-  Call call(with_defaults(options.call));
   StageTimes times;
   NPUSEG_ASSIGN_OR_RETURN(Matrix vectors, Matrix::make(budget_, std::max<size_t>(1, inputs.size()),
                                                        dims, "embeddings"));
