@@ -244,8 +244,7 @@ class Embed(ToolTest):
         self.assertEqual([i["kind"] for i in got],
                          ["image", "text", "pair", "text", "parts", "parts", "image", "text"])
         self.assertEqual(got[4]["vector"], got[1]["vector"])  # texts are joined
-        self.assertEqual(got[5]["tokens"], 2 * 68 + len("") + got[1]["tokens"] - 2 - 2 +
-                         (got[5]["tokens"] - (2 * 68 + got[1]["tokens"] - 4)))
+        self.assertGreater(got[5]["tokens"], 2 * (68 - 2) + 2)
         self.assertEqual(got[5]["items"][2], {"image": RED})
         self.assertEqual((got[6]["task"], got[7]["task"]), ("document", "query"))
         self.assertNotEqual(got[6]["vector"], got[0]["vector"])
@@ -301,8 +300,7 @@ class Embed(ToolTest):
         )
         self.assertEqual([i["vector"] is None for i in got], [1, 1, 1, 1, 0, 1])
         self.assertEqual([i["error"]["status"] for i in got if "error" in i],
-                         ["INVALID_ARGUMENT", "NOT_FOUND", "INVALID_ARGUMENT", "INVALID_ARGUMENT",
-                          "LIMIT_EXCEEDED"])
+                         ["INVALID_ARGUMENT", "NOT_FOUND", "INVALID_ARGUMENT", "IO", "LIMIT_EXCEEDED"])
         descr, shape, data = npy(self.path("v.npy"))
         self.assertEqual(shape, (6, 128))
         values = array.array("f", data)
@@ -351,7 +349,7 @@ class Embed(ToolTest):
         )
         for item in refused:
             self.assertEqual(item["error"]["status"], "INVALID_ARGUMENT")
-        self.assertRegex(refused[3]["error"]["message"], r"2 times.* 1 pictures")
+        self.assertRegex(refused[3]["error"]["message"], r"<\|image\|> 2 times.* 1;")
         self.fails(2, "embed", MODEL, "--text", "a " + image + " b")
         # Begin and end tokens and other special strings are ordinary text.
         for word in ("<bos>", "<eos>", "<pad>", "<|image>", "<image|>", "<|turn>", "<|image |>"):
@@ -369,7 +367,7 @@ class Embed(ToolTest):
         item = self.lines([{"items": [{"text": "red circle " * 950000}]}], status=2)[0]
         self.assertLess(time.monotonic() - begin, 60)
         self.assertEqual(item["error"]["status"], "LIMIT_EXCEEDED")
-        self.assertRegex(item["error"]["message"], r"\d{7,} tokens, the model takes 8192; ")
+        self.assertRegex(item["error"]["message"], r"\d{7,} tokens, the model takes at most 8192; ")
         self.assertLess(len(self.error), 1000)
 
     def test_pictures(self):

@@ -7,7 +7,8 @@ import sys
 
 import tree
 
-GENERATED = ("include/", "tests/abi/", "tests/api/demo_expected.h", "demo/")
+GENERATED = ("include/", "tests/abi/", "tests/api/demo_embeddings.h", "tests/api/demo_expected.h",
+             "demo/")
 
 
 def main():
