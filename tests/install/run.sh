@@ -1,25 +1,39 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh WAY SOURCE BUILD CC CXX: uses npuseg in one of the ways a stranger would, and segments a
-# sample picture with what was built, from another folder.
+# run.sh WAY SOURCE BUILD CC CXX: uses npuseg in one of the ways a stranger would: builds the example
+# programs and runs them on sample pictures from another folder.
 set -euo pipefail
 way=$1 source=$2 build=$3 cc=$4 cxx=$5
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
-# Every example program gets the same arguments and must say the same as the tool does.
-check() {
-  local out
-  out=$(cd / && "$@" "$source/demo/sam3" "$source/demo/sam3/samples/a.png" "purple squares")
+# must_say PATTERN PROGRAM ARGUMENT...
+must_say() {
+  local pattern=$1 out
+  shift
+  out=$(cd / && "$@")
   echo "$out"
-  grep -q '0\.74' <<< "$out" && return
-  echo "error: $1 did not find the purple square of score 0.740" >&2
+  grep -q "$pattern" <<< "$out" && return
+  echo "error: $1 did not say $pattern" >&2
   return 1
 }
 
+# The programs of a folder must say the same as the tool does.
+check() {
+  local language samples="$source/demo/embeddinggemma2/samples"
+  for language in c cc; do
+    must_say '0\.74' "$1/segment_$language" "$source/demo/sam3" "$source/demo/sam3/samples/a.png" \
+      "purple squares"
+    must_say '0\.683 .*red-circle' "$1/embed_$language" "$source/demo/embeddinggemma2" \
+      "a red circle" "$samples"/*.png "$samples"/*.jpg
+  done
+}
+
 # Both languages read the same file; C++ is told so by -x or by a copy with another ending.
-cp "$source/examples/segment.c" "$scratch/segment.c"
-cp "$source/examples/segment.c" "$scratch/segment.cc"
+for example in segment embed; do
+  cp "$source/examples/$example.c" "$scratch/$example.c"
+  cp "$source/examples/$example.c" "$scratch/$example.cc"
+done
 
 write_project() {
   mkdir -p "$scratch/user"
@@ -29,10 +43,12 @@ project(user LANGUAGES C CXX)
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_CXX_STANDARD 20)
 $1
-add_executable(segment_c ../segment.c)
-target_link_libraries(segment_c PRIVATE npuseg::npuseg)
-add_executable(segment_cc ../segment.cc)
-target_link_libraries(segment_cc PRIVATE npuseg::npuseg)
+foreach(example segment embed)
+  foreach(language c cc)
+    add_executable(\${example}_\${language} ../\${example}.\${language})
+    target_link_libraries(\${example}_\${language} PRIVATE npuseg::npuseg)
+  endforeach()
+endforeach()
 END
 }
 
@@ -41,8 +57,7 @@ build_project() {
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "$@"
   cmake --build "$scratch/out" > "$scratch/out.log" 2>&1 ||
     { tail -n 40 "$scratch/out.log"; exit 1; }
-  check "$scratch/out/segment_c"
-  check "$scratch/out/segment_cc"
+  check "$scratch/out"
 }
 
 prefix="$scratch/moved"
@@ -65,14 +80,15 @@ case "$way" in
     export PKG_CONFIG_PATH
     flags=$(pkg-config --cflags --libs npuseg)
     [[ "$flags" == *"$prefix"* ]] || { echo "error: not relocated: $flags" >&2; exit 1; }
-    # shellcheck disable=SC2086  # the flags are words
-    "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "$scratch/segment.c" $flags -lm \
-      -Wl,-rpath,"$(dirname "$library")" -o "$scratch/segment_c"
-    # shellcheck disable=SC2086
-    "$cxx" -std=c++20 -Wall -Wextra -Wpedantic -Werror "$scratch/segment.cc" $flags \
-      -Wl,-rpath,"$(dirname "$library")" -o "$scratch/segment_cc"
-    check "$scratch/segment_c"
-    check "$scratch/segment_cc"
+    for example in segment embed; do
+      # shellcheck disable=SC2086  # the flags are words
+      "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "$scratch/$example.c" $flags -lm \
+        -Wl,-rpath,"$(dirname "$library")" -o "$scratch/${example}_c"
+      # shellcheck disable=SC2086
+      "$cxx" -std=c++20 -Wall -Wextra -Wpedantic -Werror "$scratch/$example.cc" $flags \
+        -Wl,-rpath,"$(dirname "$library")" -o "$scratch/${example}_cc"
+    done
+    check "$scratch"
     ;;
   find_package)
     write_project 'find_package(npuseg 0.1 REQUIRED)'
