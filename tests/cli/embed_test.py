@@ -300,7 +300,8 @@ class Embed(ToolTest):
         )
         self.assertEqual([i["vector"] is None for i in got], [1, 1, 1, 1, 0, 1])
         self.assertEqual([i["error"]["status"] for i in got if "error" in i],
-                         ["INVALID_ARGUMENT", "NOT_FOUND", "INVALID_ARGUMENT", "IO", "LIMIT_EXCEEDED"])
+                         ["INVALID_ARGUMENT", "NOT_FOUND", "INVALID_ARGUMENT", "IO",
+                          "LIMIT_EXCEEDED"])
         descr, shape, data = npy(self.path("v.npy"))
         self.assertEqual(shape, (6, 128))
         values = array.array("f", data)

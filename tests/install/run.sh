@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh WAY SOURCE BUILD CC CXX: uses npuseg in one of the ways a stranger would: builds the example
-# programs and runs them on sample pictures from another folder.
+# run.sh WAY SOURCE BUILD CC CXX: uses npuseg in one of the ways a stranger would: builds the
+# example programs and runs them on sample pictures from another folder.
 set -euo pipefail
 way=$1 source=$2 build=$3 cc=$4 cxx=$5
 scratch="$(mktemp -d)"

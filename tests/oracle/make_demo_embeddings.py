@@ -14,7 +14,11 @@ def rows(values, text, per_line):
 
 
 def vector(values):
-    return "{" + rows(values, lambda v: f"{v:.9g}F" if "." in f"{v:.9g}" else f"{v:.9g}.0F", 6) + "}"
+    def text(value):
+        digits = f"{value:.9g}"
+        return f"{digits}F" if "." in digits else f"{digits}.0F"
+
+    return "{" + rows(values, text, 6) + "}"
 
 
 def main():
