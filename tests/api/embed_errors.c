@@ -163,7 +163,7 @@ static void test_placeholders(void **state) {
   float want[DIMS], got[DIMS];
   npuseg_embed_part p[3];
   size_t i;
-  const char *const refused_texts[] = {IMAGE, AUDIO, VIDEO, "a " IMAGE " b", "<bos>" AUDIO};
+  const char *const refused_texts[] = {IMAGE, AUDIO, VIDEO, "a " IMAGE " b", "<bos><|audio|>"};
   const char *const refused_with_picture[] = {IMAGE IMAGE, AUDIO, VIDEO, IMAGE AUDIO, IMAGE VIDEO};
   const char *const plain_texts[] = {"<|image>", "<image|>",   "<|audio>", "<pad>", "<eos>",
                                      "<unk>",    "<|image |>", "|image|",  "<bos>"};

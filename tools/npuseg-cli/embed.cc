@@ -152,23 +152,31 @@ class Embed {
 
   int embed_all() {
     decode_ms_ = 0.0;
+    progress_.begin("");
     for (size_t next = 0; next < items_.size();) {
       pictures_.clear();
       batch_.clear();
       uint64_t bytes = 0;
       for (; next < items_.size() && batch_.size() < kBatchItems && bytes < kBatchBytes; ++next) {
-        if (interrupted()) return stopped();
+        if (interrupted()) return stop();
         if (const int status = prepare(next, &bytes); status != kDone) return status;
       }
       if (const int status = embed_batch(); status != kDone) return status;
       if (last_rep_ && !options_.raw_dir.empty()) {
+        progress_.end();
         for (const Prepared& one : batch_) {
-          if (interrupted()) return stopped();
+          if (interrupted()) return stop();
           if (!write_raw(one)) write_failed_ = true;
         }
       }
     }
+    progress_.end();
     return kDone;
+  }
+
+  int stop() {
+    progress_.end();
+    return stopped();
   }
 
   // Reads the pictures of an item and checks it; a bad one is told and left out.
@@ -221,6 +229,7 @@ class Embed {
   }
 
   int bad_item(EmbedItem* item, const Failure& failed, const std::string& where) {
+    progress_.end();
     report(where + failed.message);
     if (failed.status == NPUSEG_OUT_OF_MEMORY) return kLimit;
     item->failed = failed;
@@ -237,17 +246,17 @@ class Embed {
     wanted.dims = options_.dims;
     wanted.progress = on_progress;
     wanted.progress_user = &progress_;
-    progress_.begin("items " + std::to_string(batch_.front().number + 1) + " to " +
-                    std::to_string(batch_.back().number + 1) + " of " +
-                    std::to_string(items_.size()));
+    progress_.next("items " + std::to_string(batch_.front().number + 1) + " to " +
+                   std::to_string(batch_.back().number + 1) + " of " +
+                   std::to_string(items_.size()));
     std::vector<float> vectors(inputs.size() * dims_);
     const npuseg_status status =
         npuseg_embed_batch(model_.get(), inputs.data(), sizeof inputs[0], inputs.size(), &wanted,
                            vectors.data(), 0, vectors.size());
-    progress_.end();
     if (status != NPUSEG_OK) {
       const Failure failed = failure(status);
-      if (status == NPUSEG_CANCELLED) return stopped();
+      if (status == NPUSEG_CANCELLED) return stop();
+      progress_.end();
       report(failed.message);
       return status == NPUSEG_LIMIT_EXCEEDED ? kLimit : exit_of(status, kModel);
     }

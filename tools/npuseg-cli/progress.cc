@@ -62,8 +62,13 @@ int32_t on_progress(void* user, uint32_t stage, uint64_t done, uint64_t total) {
 Progress::Progress(bool wanted) : enabled_(wanted && isatty(STDERR_FILENO) == 1) { begin(""); }
 
 void Progress::begin(const std::string& what) {
+  begin_ = last_ = Clock::now();
+  next(what);
+}
+
+void Progress::next(const std::string& what) {
   what_ = what;
-  begin_ = stage_begin_ = last_ = Clock::now();
+  stage_begin_ = Clock::now();
   stage_ = 0;
 }
 

@@ -34,6 +34,8 @@ class Progress {
  public:
   explicit Progress(bool wanted);
   void begin(const std::string& what);
+  // The next part of work that has begun.
+  void next(const std::string& what);
   void update(uint32_t stage, uint64_t done, uint64_t total);
   void end();  // wipes the line
 
