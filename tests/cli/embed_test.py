@@ -423,6 +423,22 @@ class Embed(ToolTest):
                     file.write(data[:part])
                 self.assertIn(name, self.fails(3, "embed", model, RED))
 
+    def test_a_token_around_a_placeholder(self):
+        """A tokenizer that reads "x<|image|>" as one token leaves no place for the picture."""
+        model = link_model(self.path("model"), ["tokenizer.json"])
+        with open(os.path.join(MODEL, "tokenizer.json"), encoding="utf-8") as file:
+            tokenizer = json.load(file)
+        for entry in tokenizer["added_tokens"]:
+            if entry["content"] == "<|turn>":
+                entry["content"] = "x<|image|>"
+        vocab = tokenizer["model"]["vocab"]
+        vocab["x<|image|>"] = vocab.pop("<|turn>")
+        with open(os.path.join(model, "tokenizer.json"), "w", encoding="utf-8") as file:
+            json.dump(tokenizer, file)
+        self.assertEqual(run("embed", model, "--pair", RED, "<|image|>x").returncode, 0)
+        self.fails(2, "embed", model, "--pair", RED, "x<|image|>")
+        self.fails(2, "embed", model, "--pair", RED, "<|image|>x<|image|>")
+
     def test_info(self):
         info = json.loads(run("info", MODEL, "--json", "-").stdout)
         self.assertEqual(info["model"]["kind"], "embeddinggemma2")
