@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 #include <vector>
 
-#include "compute/attention_kernels.h"
+#include "compute/line_floats.h"
+#include "compute/panel_kernels.h"
 #include "compute/simd_kernels.h"
 
 namespace npuseg::compute {
@@ -22,26 +22,11 @@ constexpr size_t kEnoughTiles = 24;
 constexpr size_t kBlockFloats = 65536;
 constexpr size_t kLongestBlock = 640;
 
-// Room for `count` floats on a cache line.
-class Aligned {
- public:
-  float* get(size_t count) {
-    constexpr size_t kLine = 64;
-    floats_.resize(count + kLine / sizeof(float));
-    void* at = floats_.data();
-    size_t space = floats_.size() * sizeof(float);
-    return static_cast<float*>(std::align(kLine, count * sizeof(float), at, space));
-  }
-
- private:
-  std::vector<float> floats_;
-};
-
 struct Scratch {
-  Aligned keys;
-  Aligned values;
-  Aligned scores;
-  Aligned sums;
+  LineFloats keys;
+  LineFloats values;
+  LineFloats scores;
+  LineFloats sums;
   std::vector<float> bias;
   std::vector<float> maximum;
   std::vector<float> total;
@@ -79,7 +64,7 @@ size_t round_up(size_t value, size_t multiple) {
 
 // Blocks of about equal size, a function of the shapes alone.
 size_t block_size(size_t keys, size_t dim) {
-  const size_t panel = attention_panel();
+  const size_t panel = panel_columns();
   const size_t most =
       std::max(panel, std::min(kLongestBlock, kBlockFloats / std::max<size_t>(1, 2 * dim)));
   const size_t blocks = (keys + most - 1) / most;
@@ -126,8 +111,8 @@ void weigh_row(const Attention& args, const Tile& tile, size_t row, size_t first
 
 void run_tile(core::Call& call, const Attention& args, const Tile& tile, Scratch* own) {
   const size_t dim = args.head_dim;
-  const size_t panel = attention_panel();
-  const size_t strip = attention_strip();
+  const size_t panel = panel_columns();
+  const size_t strip = strip_height();
   const size_t column = tile.head * dim;
   const size_t key_heads = args.key_heads == 0 ? args.heads : args.key_heads;
   const size_t key_column = tile.head / (args.heads / key_heads) * dim;
@@ -150,18 +135,18 @@ void run_tile(core::Call& call, const Attention& args, const Tile& tile, Scratch
     call.poll();
     if (call.stopped()) return;
     const size_t count = std::min(block, tile.keys - first);
-    pack_keys(keys + first * args.key_stride, args.key_stride, count, dim, packed_keys);
-    pack_values(values + first * args.value_stride, args.value_stride, count, dim, packed_values);
+    pack_transposed(keys + first * args.key_stride, args.key_stride, count, dim, packed_keys);
+    pack_straight(values + first * args.value_stride, args.value_stride, count, dim, packed_values);
     for (size_t r = 0; r < tile.rows; r += strip) {
       const size_t rows = std::min(strip, tile.rows - r);
-      score_strip(rows, query + r * args.query_stride, args.query_stride, packed_keys,
-                  round_up(count, panel) / panel, dim, scores, block);
+      multiply_strip(rows, query + r * args.query_stride, args.query_stride, packed_keys,
+                     round_up(count, panel) / panel, dim, false, scores, block);
       for (size_t i = 0; i < rows; ++i) {
         weigh_row(args, tile, r + i, first, count, scores + i * block, sums + (r + i) * sums_width,
                   sums_width, own);
       }
-      add_values_strip(rows, scores, block, packed_values, sums_width / panel, count,
-                       sums + r * sums_width, sums_width);
+      multiply_strip(rows, scores, block, packed_values, sums_width / panel, count, true,
+                     sums + r * sums_width, sums_width);
     }
   }
   for (size_t r = 0; r < tile.rows; ++r) {
@@ -191,7 +176,7 @@ std::vector<Tile> make_tiles(const Attention& args) {
            (queries + parts) / (parts + 1) >= kSmallestTile) {
       ++parts;
     }
-    const size_t rows = round_up((queries + parts - 1) / parts, attention_strip());
+    const size_t rows = round_up((queries + parts - 1) / parts, strip_height());
     for (tile.head = 0; tile.head < args.heads; ++tile.head) {
       for (tile.first = 0; tile.first < queries; tile.first += rows) {
         tile.rows = std::min(rows, queries - tile.first);

@@ -4,8 +4,8 @@
 // one product and every input gets the answer it gets alone.
 //
 // Numeric contract: float32; weights of F16/BF16 are widened exactly first. Every output value is
-// the sum over blocks of 512 inputs, in order, of a dot product that is summed in vector lanes; it
-// depends on the instruction set, not on the cut of the work, which may follow the thread count.
+// one chain of multiply-adds over the inputs in order (fused where the instruction set is),
+// whatever the cut of the work, which may follow the thread count.
 #pragma once
 
 #include "compute/gemm.h"
