@@ -19,11 +19,11 @@ using core::TensorView;
 
 namespace {
 
-// A block of the weight's columns over this many inputs, packed, takes a quarter of a small L2; its
-// sums as much again.
-constexpr size_t kDepth = 256;
-constexpr size_t kRowBlock = 384;
-constexpr size_t kColBlock = 128;
+// A block of the weight's columns over this many inputs, packed, takes a quarter of a small L2, its
+// sums half of it; the packing serves so many rows that it costs two percent.
+constexpr size_t kDepth = 384;
+constexpr size_t kRowBlock = 768;
+constexpr size_t kColBlock = 96;
 
 struct Scratch {
   LineFloats widened;  // [panel, kDepth], rows of the weight
@@ -43,11 +43,18 @@ bool usable_in_place(const TensorView& tensor) {
          reinterpret_cast<uintptr_t>(tensor.data) % alignof(float) == 0;
 }
 
+// Where the rows of the weight come from: floats used in place, or stored values that are widened.
+struct WeightRows {
+  const float* plain = nullptr;
+  size_t stride = 0;
+  TensorView stored{};
+};
+
 // Inputs first .. first + depth of the weight's rows of the block as panels.
-void pack_weight(const TensorView& weight, size_t k, const Block& block, size_t first, size_t depth,
+void pack_weight(const WeightRows& weight, size_t k, const Block& block, size_t first, size_t depth,
                  Scratch* own, float* packed) {
-  if (usable_in_place(weight)) {
-    pack_transposed(static_cast<const float*>(weight.data) + block.first_col * k + first, k,
+  if (weight.plain != nullptr) {
+    pack_transposed(weight.plain + block.first_col * weight.stride + first, weight.stride,
                     block.cols, depth, packed);
     return;
   }
@@ -56,21 +63,24 @@ void pack_weight(const TensorView& weight, size_t k, const Block& block, size_t 
   for (size_t c = 0; c < block.cols; c += panel) {
     const size_t count = std::min(panel, block.cols - c);
     for (size_t i = 0; i < count; ++i) {
-      widen(weight, (block.first_col + c + i) * k + first, depth, widened + i * depth);
+      widen(weight.stored, (block.first_col + c + i) * k + first, depth, widened + i * depth);
     }
     pack_transposed(widened, depth, count, depth, packed + c * depth);
   }
 }
 
-// Rows of x times rows of the weight, [rows of the block, width].
-const float* multiply_block(ConstMatrixView x, const TensorView& weight, const Block& block,
-                            size_t width, Scratch* own) {
+// Rows of x times rows of the weight, [rows of the block, width]; null when the call was stopped.
+const float* multiply_block(core::Call& call, ConstMatrixView x, const WeightRows& weight,
+                            const Block& block, size_t width, Scratch* own) {
   const size_t k = x.cols;
   const size_t panel = panel_columns();
   const size_t strip = strip_height();
   float* product = own->product.get(block.rows * width);
   float* packed = own->packed.get(width * std::min(k, kDepth));
+  if (k == 0) std::fill_n(product, block.rows * width, 0.0f);
   for (size_t first = 0; first < k; first += kDepth) {
+    call.poll();
+    if (call.stopped()) return nullptr;
     const size_t depth = std::min(kDepth, k - first);
     pack_weight(weight, k, block, first, depth, own, packed);
     for (size_t r = 0; r < block.rows; r += strip) {
@@ -97,48 +107,66 @@ void write_block(const Epilogue& epilogue, const float* bias, const Block& block
   }
 }
 
-}  // namespace
+size_t round_up(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
-Status linear_rows(const Exec& exec, ConstMatrixView x, const TensorView& weight, MatrixView out,
-                   const Epilogue& epilogue) {
+Status run(const Exec& exec, ConstMatrixView x, const WeightRows& weight, size_t n, MatrixView out,
+           const Epilogue& epilogue) {
   const size_t m = x.rows;
-  const size_t n = weight.shape[0];
   if (m == 0 || n == 0) return exec.call->check();
-  if (x.cols == 0) {
-    for (size_t r = 0; r < m; ++r) std::fill_n(out.row(r), n, 0.0f);
-    return exec.call->check();
-  }
   std::vector<float> bias;
   if (!epilogue.bias.empty()) {
     bias.resize(n);
     widen(epilogue.bias, 0, n, bias.data());
   }
-  // Enough blocks for every thread to get some, also where there are few rows.
+  // Enough blocks for every thread to get some, also where there are few rows. A row's sums do not
+  // depend on the cut, so it may follow the thread count.
   const auto threads = static_cast<size_t>(exec.call->threads());
-  size_t cols = kColBlock;
-  const size_t down = (m + kRowBlock - 1) / kRowBlock;
-  while (cols > 16 && down * ((n + cols - 1) / cols) < 4 * threads) cols /= 2;
-  const size_t rows = (m + down - 1) / down;
-  const size_t across = (n + cols - 1) / cols;
   const size_t panel = panel_columns();
+  const size_t down = (m + kRowBlock - 1) / kRowBlock;
+  const size_t rows = round_up((m + down - 1) / down, strip_height());
+  size_t across = (n + kColBlock - 1) / kColBlock;
+  across = std::max(across, (4 * threads + down - 1) / down);
+  const size_t cols = round_up((n + across - 1) / across, panel);
+  across = (n + cols - 1) / cols;
   std::vector<Scratch> scratch(threads);
-  const double nanoseconds =
-      static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(x.cols) / 20.0;
   return core::parallel_for(
       *exec.call, down * across,
       [&](size_t index, int slot) {
+        // Neighbouring indices share rows of the weight, which stay in the last-level cache.
         Block block{};
         block.first_row = index % down * rows;
         if (block.first_row >= m) return;
         block.rows = std::min(rows, m - block.first_row);
         block.first_col = index / down * cols;
         block.cols = std::min(cols, n - block.first_col);
-        Scratch& own = scratch[static_cast<size_t>(slot)];
-        const size_t width = (block.cols + panel - 1) / panel * panel;
-        const float* product = multiply_block(x, weight, block, width, &own);
+        const size_t width = round_up(block.cols, panel);
+        const float* product = multiply_block(*exec.call, x, weight, block, width,
+                                              &scratch[static_cast<size_t>(slot)]);
+        if (product == nullptr) return;
         write_block(epilogue, bias.empty() ? nullptr : bias.data(), block, product, width, out);
       },
-      nanoseconds);
+      static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(x.cols) / 30.0);
+}
+
+}  // namespace
+
+Status linear_rows(const Exec& exec, ConstMatrixView x, const TensorView& weight, MatrixView out,
+                   const Epilogue& epilogue) {
+  WeightRows rows;
+  if (usable_in_place(weight)) {
+    rows.plain = static_cast<const float*>(weight.data);
+    rows.stride = x.cols;
+  } else {
+    rows.stored = weight;
+  }
+  return run(exec, x, rows, weight.shape[0], out, epilogue);
+}
+
+Status linear_rows(const Exec& exec, ConstMatrixView x, ConstMatrixView weight, MatrixView out,
+                   const Epilogue& epilogue) {
+  return run(exec, x, WeightRows{weight.data, weight.stride, {}}, weight.rows, out, epilogue);
 }
 
 }  // namespace npuseg::compute

@@ -12,9 +12,10 @@
 
 namespace npuseg::compute {
 
-// As linear() of gemm.h: out[m, :] = epilogue(x[m, :] * weight^T), weight [N, K] of any float type.
-// out must not alias x; epilogue.residual may alias out.
+// What linear() of gemm.h does.
 core::Status linear_rows(const Exec& exec, core::ConstMatrixView x, const core::TensorView& weight,
+                         core::MatrixView out, const Epilogue& epilogue = {});
+core::Status linear_rows(const Exec& exec, core::ConstMatrixView x, core::ConstMatrixView weight,
                          core::MatrixView out, const Epilogue& epilogue = {});
 
 }  // namespace npuseg::compute

@@ -6,7 +6,7 @@ usage: make_full_size_embedder.py OUTPUT_DIR DEMO_DIR [float32|bfloat16]
 
 The released model's sizes (class defaults), 1.7 GB in float32 and 0.9 GB in bfloat16 (default).
 processor_config.json and the sentence-transformers files are DEMO_DIR's (demo/embeddinggemma2)
-with the released sizes; tokenizer.json comes from make_full_size_tokenizer.py, run afterwards on
+with the released sizes; tokenizer.json comes from make_full_size_tokenizer.py, run before on
 the same folder. Needs torch and transformers (requirements.txt).
 """
 
