@@ -4,6 +4,8 @@
  *
  * Bound: the goldens are float32; the rest is float32 arithmetic in another order of summation on
  * entries below 0.4 (measured 2.1e-7 at most). */
+#include <pthread.h>
+
 #include "embed_support.h"
 
 #define VECTOR_BOUND 2e-6F
@@ -276,11 +278,66 @@ static void test_features_are_kept(void **state) {
   MUST(npuseg_release(model));
 }
 
+struct together {
+  npuseg_embeddinggemma2 *model;
+  npuseg_image *image;
+  float want[DIMS];
+  float want_text[DIMS];
+  int number;
+  int wrong;
+};
+
+static void *ask_often(void *user) {
+  struct together *with = user;
+  float vector[DIMS];
+  int i;
+  for (i = 0; i < 6; ++i) {
+    if (i % 3 == with->number && npuseg_image_forget(with->image) != NPUSEG_OK) ++with->wrong;
+    if (npuseg_embed_image(with->model, with->image, NULL, vector, DIMS) != NPUSEG_OK ||
+        memcmp(vector, with->want, sizeof vector) != 0) {
+      ++with->wrong;
+    }
+    if (npuseg_embed_text(with->model, "an orange star", SIZE_MAX, NULL, vector, DIMS) !=
+            NPUSEG_OK ||
+        memcmp(vector, with->want_text, sizeof vector) != 0) {
+      ++with->wrong;
+    }
+  }
+  return NULL;
+}
+
+/* Threads that share model and picture, and forget its features under each other's hands. */
+static void test_threads(void **state) {
+  struct together with[3];
+  pthread_t threads[3];
+  int i;
+  (void)state;
+  with[0].model = load_embedder(NULL);
+  with[0].image = open_expected(0);
+  with[0].wrong = 0;
+  MUST(npuseg_embed_image(with[0].model, with[0].image, NULL, with[0].want, DIMS));
+  MUST(npuseg_embed_text(with[0].model, "an orange star", SIZE_MAX, NULL, with[0].want_text, DIMS));
+  for (i = 0; i < 3; ++i) {
+    if (i != 0) with[i] = with[0];
+    with[i].number = i;
+  }
+  for (i = 0; i < 3; ++i) {
+    assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &with[i]), 0);
+  }
+  for (i = 0; i < 3; ++i) {
+    pthread_join(threads[i], NULL);
+    assert_int_equal(with[i].wrong, 0);
+  }
+  MUST(npuseg_release(with[0].image));
+  MUST(npuseg_release(with[0].model));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reference), cmocka_unit_test(test_alone_and_together),
       cmocka_unit_test(test_many),      cmocka_unit_test(test_dims),
       cmocka_unit_test(test_tasks),     cmocka_unit_test(test_features_are_kept),
+      cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests_name("api.embed", tests, NULL, NULL);
 }
