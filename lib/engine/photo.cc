@@ -113,16 +113,22 @@ Result<std::shared_ptr<Photo::Entry>> Photo::lock_entry(const Cache& cache, core
     if (!at) at = std::make_shared<Entry>();
     entry = at;
   }
-  if (entry->owner.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+  std::unique_lock lock(entry->mutex);
+  if (entry->computing && entry->owner == std::this_thread::get_id()) {
     return Status(
         Code::kWrongState,
         "cannot compute features: picture: a callback of the call that computes them asks "
         "for them; ask after that call");
   }
-  while (!entry->computing.try_lock_for(std::chrono::milliseconds(4))) {
-    NPUSEG_RETURN_IF_ERROR(call.check());
+  while (entry->computing) {
+    if (entry->done.wait_for(lock, std::chrono::milliseconds(4)) == std::cv_status::timeout) {
+      lock.unlock();
+      NPUSEG_RETURN_IF_ERROR(call.check());
+      lock.lock();
+    }
   }
-  entry->owner.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  entry->computing = true;
+  entry->owner = std::this_thread::get_id();
   return entry;
 }
 

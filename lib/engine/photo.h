@@ -2,7 +2,7 @@
 // A picture as the engine keeps it: pixels, and what models computed of them.
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -90,16 +90,23 @@ class Photo {
   [[nodiscard]] size_t feature_bytes() const;
 
  private:
+  // Whose turn it is to compute. A flag with a condition, not a timed mutex: thread checkers know
+  // it, and a waiting call can still be stopped.
   struct Entry {
-    std::timed_mutex computing;
-    std::atomic<std::thread::id> owner;  // of computing; only compared with the own thread
-    std::weak_ptr<const void> last;      // guarded by computing; in use by a call while it lives
+    std::mutex mutex;
+    std::condition_variable done;
+    bool computing = false;          // guarded by mutex
+    std::thread::id owner;           // guarded by mutex; of who computes
+    std::weak_ptr<const void> last;  // of who computes; in use by a call while it lives
   };
   struct Unlock {
     Entry& entry;
     ~Unlock() {
-      entry.owner.store({}, std::memory_order_relaxed);
-      entry.computing.unlock();
+      {
+        const std::lock_guard lock(entry.mutex);
+        entry.computing = false;
+      }
+      entry.done.notify_one();
     }
   };
   using Cache = std::shared_ptr<FeatureCache>;
