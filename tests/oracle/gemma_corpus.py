@@ -142,7 +142,10 @@ def made_tokenizer(texts, index):
         "post_processor": {
             "type": "TemplateProcessing",
             "single": [around("<bos>"), {"Sequence": {"id": "A", "type_id": 0}}, around("<eos>")],
-            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "pair": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 1}},
+            ],
             "special_tokens": {
                 name: {"id": name, "ids": [vocab[name]], "tokens": [name]}
                 for name in ("<bos>", "<eos>")
