@@ -12,6 +12,7 @@
 
 #include "compute/gemm_backend.h"
 #include "compute/simd_kernels.h"
+#include "compute/weight_forms.h"
 #include "core/env.h"
 
 namespace npuseg::compute {
@@ -32,6 +33,23 @@ size_t band_rows(size_t rows, size_t cols) {
 
 const unsigned char* bytes_at(const TensorView& tensor, size_t element) {
   return static_cast<const unsigned char*>(tensor.data) + element * core::dtype_bytes(tensor.dtype);
+}
+
+// A run of kI8 values, row by row and group by group.
+void widen_groups(const TensorView& tensor, size_t first, size_t count, float* out) {
+  const size_t row_elements = tensor.row_elements();
+  const size_t row_scales = tensor.scales_of_row();
+  const auto* values = static_cast<const int8_t*>(tensor.data);
+  while (count != 0) {
+    const size_t row = first / row_elements;
+    const size_t column = first % row_elements;
+    const size_t run = std::min(count, row_elements - column);
+    widen_i8(values + first, tensor.scales + row * row_scales + column / core::kScaleGroup,
+             column % core::kScaleGroup, run, out);
+    first += run;
+    out += run;
+    count -= run;
+  }
 }
 }  // namespace
 
@@ -89,6 +107,9 @@ void widen(const TensorView& tensor, size_t first, size_t count, float* out) {
         out[i] = static_cast<float>(value);
       }
       return;
+    case DType::kI8:
+      widen_groups(tensor, first, count, out);
+      return;
     case DType::kI64:
     case DType::kI32:
     case DType::kU8:
@@ -122,6 +143,7 @@ size_t find_non_finite(const TensorView& tensor, size_t first, size_t count) {
     case DType::kI64:
     case DType::kI32:
     case DType::kU8:
+    case DType::kI8:
     case DType::kOther:
       return first + count;
   }

@@ -22,10 +22,12 @@ core::Status rope_interleaved(const Exec& exec, core::MatrixView x, size_t heads
 void apply_activation(Activation activation, float* values, size_t count);
 void sigmoid(const float* in, float* out, size_t count);
 
-// Stored floats to float32 (F32 copied, F16/BF16 widened exactly, F64 rounded).
+// Stored or held values to float32 (F32 copied, F16/BF16 widened exactly, F64 rounded, I8 times its
+// scale).
 void widen(const core::TensorView& tensor, size_t first, size_t count, float* out);
 
-// Index of the first NaN or infinity of a stored float tensor; element count when there is none.
+// Index of the first NaN or infinity of a stored float tensor (never found in I8); element count
+// when there is none.
 size_t find_non_finite(const core::TensorView& tensor);
 // The same for one range, for cutting a large tensor over threads.
 size_t find_non_finite(const core::TensorView& tensor, size_t first, size_t count);

@@ -7,7 +7,8 @@
 
 namespace npuseg::core {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kF64, kI64, kI32, kU8, kOther };
+// kI8 is never read from a file: it is how npuseg holds weights, with scales (TensorView).
+enum class DType : uint8_t { kF32, kF16, kBF16, kF64, kI64, kI32, kU8, kI8, kOther };
 
 constexpr size_t dtype_bytes(DType type) {
   switch (type) {
@@ -21,6 +22,7 @@ constexpr size_t dtype_bytes(DType type) {
     case DType::kBF16:
       return 2;
     case DType::kU8:
+    case DType::kI8:
       return 1;
     case DType::kOther:
       return 0;
@@ -45,6 +47,8 @@ constexpr const char* dtype_name(DType type) {
       return "I32";
     case DType::kU8:
       return "U8";
+    case DType::kI8:
+      return "I8";
     case DType::kOther:
       return "other";
   }

@@ -95,6 +95,16 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return mapped;
 }
 
+void give_back_pages(const void* begin, size_t bytes) {
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = (address + page - 1) / page * page;
+  const uintptr_t end = (address + bytes) / page * page;
+  if (first >= end) return;
+  // Advice only: where the system does not follow it, the pages stay.
+  ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   size_t size = 0;
   NPUSEG_ASSIGN_OR_RETURN(const int fd, open_regular(path, &size));

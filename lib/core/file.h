@@ -38,6 +38,10 @@ class MappedFile {
   std::string path_;
 };
 
+// The pages of a mapped file that lie wholly in these bytes leave this process's memory; who reads
+// them again gets them from the file.
+void give_back_pages(const void* begin, size_t bytes);
+
 // Reads a regular file of at most max_bytes.
 Result<std::string> read_file(const std::string& path, size_t max_bytes);
 

@@ -41,13 +41,37 @@ struct Shape {
   }
 };
 
+// Inputs of a row that share a scale in weights held as DType::kI8.
+constexpr size_t kScaleGroup = 64;
+
 struct TensorView {
   const void* data = nullptr;
   DType dtype = DType::kF32;
   Shape shape;
+  // Of kI8 alone: [dims[0], scales_of_row()], value = integer * scale. Rows begin new groups.
+  const float* scales = nullptr;
 
   [[nodiscard]] bool empty() const { return data == nullptr; }
-  [[nodiscard]] size_t bytes() const { return shape.elements() * dtype_bytes(dtype); }
+  [[nodiscard]] size_t bytes() const {
+    const size_t values = shape.elements() * dtype_bytes(dtype);
+    return scales == nullptr ? values : values + shape[0] * scales_of_row() * sizeof(float);
+  }
+  // All dimensions behind the first are one row.
+  [[nodiscard]] size_t row_elements() const {
+    return shape[0] == 0 ? 0 : shape.elements() / shape[0];
+  }
+  [[nodiscard]] size_t scales_of_row() const {
+    return (row_elements() + kScaleGroup - 1) / kScaleGroup;
+  }
+  // Part of the first dimension.
+  [[nodiscard]] TensorView rows(size_t first, size_t count) const {
+    TensorView view = *this;
+    view.data =
+        static_cast<const unsigned char*>(data) + first * row_elements() * dtype_bytes(dtype);
+    if (scales != nullptr) view.scales = scales + first * scales_of_row();
+    view.shape.dims[0] = count;
+    return view;
+  }
 };
 
 struct ConstMatrixView {

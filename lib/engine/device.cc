@@ -75,8 +75,11 @@ Result<DeviceChoice> choose_device(const std::string& name) {
                                             "xrt[:N]");
 }
 
-Status check_precision(const DeviceChoice& device, Precision precision) {
+Status check_precision(const DeviceChoice& device, checkpoint::ModelKind kind,
+                       Precision precision) {
   if (precision == Precision::kAuto || precision == Precision::kF32) return {};
+  // Of embedding models the cpu holds weights in it and still computes in float32.
+  if (kind == checkpoint::ModelKind::kEmbeddingGemma2) return {};
   return {Code::kUnsupported,
           core::format("cannot use precision: %s: the device %s computes in "
                        "float32 in this version; use auto or f32",

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/model_kind.h"
 #include "core/status.h"
 
 namespace npuseg::engine {
@@ -33,7 +34,8 @@ core::Result<DeviceChoice> choose_device(const std::string& name);
 // Values are those of the public NPUSEG_PRECISION_*.
 enum class Precision : uint32_t { kAuto = 0, kF32 = 1, kBf16 = 2, kInt8 = 3 };
 
-// UNSUPPORTED when the chosen device does not compute in it.
-core::Status check_precision(const DeviceChoice& device, Precision precision);
+// UNSUPPORTED when the chosen device does not run that model in it.
+core::Status check_precision(const DeviceChoice& device, checkpoint::ModelKind kind,
+                             Precision precision);
 
 }  // namespace npuseg::engine

@@ -42,6 +42,19 @@ image::PatchRule rule_of(const checkpoint::EmbeddingGemma2ProcessorConfig& proce
   return rule;
 }
 
+embeddinggemma2::WeightForm form_of(Precision precision) {
+  switch (precision) {
+    case Precision::kAuto:
+    case Precision::kF32:
+      break;
+    case Precision::kBf16:
+      return embeddinggemma2::WeightForm::kBf16;
+    case Precision::kInt8:
+      return embeddinggemma2::WeightForm::kInt8;
+  }
+  return embeddinggemma2::WeightForm::kAsStored;
+}
+
 // Activations of the larger tower for one picture, in bytes.
 uint64_t activation_estimate(const EmbeddingGemma2Facts& facts) {
   const auto& text = facts.config.text;
@@ -97,7 +110,8 @@ Result<std::shared_ptr<EmbeddingGemma2Engine>> EmbeddingGemma2Engine::load(
   std::shared_ptr<EmbeddingGemma2Engine> engine(new EmbeddingGemma2Engine);
   EmbeddingGemma2Facts& facts = engine->facts_;
   NPUSEG_ASSIGN_OR_RETURN(facts.device, choose_device(options.device));
-  NPUSEG_RETURN_IF_ERROR(check_precision(facts.device, options.precision));
+  NPUSEG_RETURN_IF_ERROR(
+      check_precision(facts.device, checkpoint::ModelKind::kEmbeddingGemma2, options.precision));
   engine->log_ = options.log;
   engine->threads_ = options.threads;
   engine->features_ =
@@ -111,6 +125,7 @@ Result<std::shared_ptr<EmbeddingGemma2Engine>> EmbeddingGemma2Engine::load(
   Call call(engine->with_defaults(options.call));
   embeddinggemma2::Model::Options model_options;
   model_options.check_weights = options.check_weights;
+  model_options.form = form_of(options.precision);
   model_options.budget = engine->budget_;
   model_options.log = options.log;
   NPUSEG_ASSIGN_OR_RETURN(engine->model_,

@@ -63,7 +63,8 @@ Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& director
   NPUSEG_RETURN_IF_ERROR(check_kind(directory, checkpoint::ModelKind::kSam3));
   std::shared_ptr<Sam3Engine> engine(new Sam3Engine);
   NPUSEG_ASSIGN_OR_RETURN(engine->facts_.device, choose_device(options.device));
-  NPUSEG_RETURN_IF_ERROR(check_precision(engine->facts_.device, options.precision));
+  NPUSEG_RETURN_IF_ERROR(
+      check_precision(engine->facts_.device, checkpoint::ModelKind::kSam3, options.precision));
   engine->log_ = options.log;
   engine->threads_ = options.threads;
   engine->features_ =

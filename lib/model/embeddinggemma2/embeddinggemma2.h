@@ -42,12 +42,20 @@ struct StageTimes {
   uint64_t nanoseconds[kStageCount] = {};
 };
 
+// How the weights of the linear layers are held. The arithmetic is float32 in every case.
+enum class WeightForm : uint8_t {
+  kAsStored,  // mapped
+  kBf16,      // mapped where the file has it, else a copy, rounded to nearest even
+  kInt8,      // a copy with a scale for every core::kScaleGroup inputs of a row
+};
+
 // Immutable after load; any number of threads may use one model.
 class Model {
  public:
   struct Options {
     bool check_weights = true;  // scan for NaN/Inf and name the tensor
     bool vision = true;         // false: texts alone, the vision tensors are not looked at
+    WeightForm form = WeightForm::kAsStored;
     core::MemoryBudgetPtr budget;
     core::Logger log;
   };
@@ -60,14 +68,16 @@ class Model {
   [[nodiscard]] const Weights& weights() const { return *weights_; }
   [[nodiscard]] const Ropes& ropes() const { return *ropes_; }
   [[nodiscard]] size_t parameters() const { return parameters_; }      // used ones
-  [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as stored, used ones
-  [[nodiscard]] const char* dtype() const { return dtype_; }           // "F32", "BF16", "mixed" ...
+  [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as held, used ones
+  // "F32", "BF16", "mixed" ... as stored; of kBf16 and kInt8 that of the linear layers.
+  [[nodiscard]] const char* dtype() const { return dtype_; }
   [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
 
  private:
   Model();
   EmbeddingGemma2Config config_;
   checkpoint::Checkpoint files_;
+  core::Buffer copies_;  // of weights, see weight_forms.h
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Ropes> ropes_;
   size_t parameters_ = 0;

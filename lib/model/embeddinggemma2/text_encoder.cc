@@ -26,14 +26,6 @@ using core::TensorView;
 
 namespace {
 
-TensorView rows_of(const TensorView& tensor, size_t first, size_t count) {
-  TensorView view = tensor;
-  view.data = static_cast<const unsigned char*>(tensor.data) +
-              first * tensor.shape[1] * core::dtype_bytes(tensor.dtype);
-  view.shape = {count, tensor.shape[1]};
-  return view;
-}
-
 // h = (h + norm(projection(gelu(gate(h)) * input))) * layer_scalar. The gate reads h as it is.
 Status per_layer_block(const Exec& exec, const TextLayerWeights& layer, float eps,
                        ConstMatrixView input, MatrixView gate, MatrixView branch, MatrixView h) {
@@ -54,7 +46,7 @@ Status per_layer_input(const Model& model, const Exec& exec, size_t layer, Const
   const auto& text = model.config().text;
   const auto& weights = model.weights().text;
   const TensorView slice =
-      rows_of(weights.per_layer_model_projection, layer * text.per_layer_size, text.per_layer_size);
+      weights.per_layer_model_projection.rows(layer * text.per_layer_size, text.per_layer_size);
   NPUSEG_RETURN_IF_ERROR(compute::linear_rows(exec, embedded, slice, out));
   compute::RmsNormOptions options;
   options.input_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(text.hidden_size)));

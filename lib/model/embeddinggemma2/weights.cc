@@ -49,6 +49,12 @@ class Binder {
     out_->used.emplace_back(name, entry->view);
   }
 
+  void linear(const std::string& name, const Shape& shape, TensorView* view) {
+    const size_t before = out_->used.size();
+    tensor(name, shape, view);
+    if (out_->used.size() != before) out_->linears.push_back({before, view});
+  }
+
   struct LayerSizes {
     size_t hidden;
     size_t inner;
@@ -57,8 +63,8 @@ class Binder {
     size_t head_dim;
   };
 
-  // linear: what stands between a linear layer's name and "weight".
-  void layer(const std::string& name, const LayerSizes& sizes, const std::string& linear,
+  // weight: what stands behind a linear layer's name.
+  void layer(const std::string& name, const LayerSizes& sizes, const std::string& weight,
              LayerWeights* layer) {
     const size_t h = sizes.hidden;
     tensor(name + ".input_layernorm.weight", {h}, &layer->input_layernorm);
@@ -66,16 +72,16 @@ class Binder {
     tensor(name + ".pre_feedforward_layernorm.weight", {h}, &layer->pre_feedforward_layernorm);
     tensor(name + ".post_feedforward_layernorm.weight", {h}, &layer->post_feedforward_layernorm);
     const std::string attention = name + ".self_attn.";
-    tensor(attention + "q_proj" + linear, {sizes.q_width, h}, &layer->q_proj);
-    tensor(attention + "k_proj" + linear, {sizes.kv_width, h}, &layer->k_proj);
-    tensor(attention + "v_proj" + linear, {sizes.kv_width, h}, &layer->v_proj);
-    tensor(attention + "o_proj" + linear, {h, sizes.q_width}, &layer->o_proj);
+    linear(attention + "q_proj" + weight, {sizes.q_width, h}, &layer->q_proj);
+    linear(attention + "k_proj" + weight, {sizes.kv_width, h}, &layer->k_proj);
+    linear(attention + "v_proj" + weight, {sizes.kv_width, h}, &layer->v_proj);
+    linear(attention + "o_proj" + weight, {h, sizes.q_width}, &layer->o_proj);
     tensor(attention + "q_norm.weight", {sizes.head_dim}, &layer->q_norm);
     tensor(attention + "k_norm.weight", {sizes.head_dim}, &layer->k_norm);
     const std::string mlp = name + ".mlp.";
-    tensor(mlp + "gate_proj" + linear, {sizes.inner, h}, &layer->gate_proj);
-    tensor(mlp + "up_proj" + linear, {sizes.inner, h}, &layer->up_proj);
-    tensor(mlp + "down_proj" + linear, {h, sizes.inner}, &layer->down_proj);
+    linear(mlp + "gate_proj" + weight, {sizes.inner, h}, &layer->gate_proj);
+    linear(mlp + "up_proj" + weight, {sizes.inner, h}, &layer->up_proj);
+    linear(mlp + "down_proj" + weight, {h, sizes.inner}, &layer->down_proj);
   }
 
   Status finish(const std::string& directory) {
@@ -106,7 +112,7 @@ void bind_text(const EmbeddingGemma2Config& config, Binder* bind, TextWeights* o
   const size_t p = text.per_layer_size;
   const std::string model = "language_model.";
   bind->tensor(model + "embed_tokens.weight", {text.vocab_size, h}, &out->embed_tokens);
-  bind->tensor(model + "ple.per_layer_model_projection.weight", {text.layers * p, h},
+  bind->linear(model + "ple.per_layer_model_projection.weight", {text.layers * p, h},
                &out->per_layer_model_projection);
   bind->tensor(model + "ple.per_layer_projection_norm.weight", {p},
                &out->per_layer_projection_norm);
@@ -119,13 +125,13 @@ void bind_text(const EmbeddingGemma2Config& config, Binder* bind, TextWeights* o
         {h, text.intermediate_size, text.q_width(i), text.kv_width(i), text.attention(i).head_dim},
         ".weight", &layer.shared);
     const std::string block = name + ".ple_block.";
-    bind->tensor(block + "per_layer_input_gate.weight", {p, h}, &layer.per_layer_input_gate);
-    bind->tensor(block + "per_layer_projection.weight", {h, p}, &layer.per_layer_projection);
+    bind->linear(block + "per_layer_input_gate.weight", {p, h}, &layer.per_layer_input_gate);
+    bind->linear(block + "per_layer_projection.weight", {h, p}, &layer.per_layer_projection);
     bind->tensor(block + "post_per_layer_input_norm.weight", {h}, &layer.post_per_layer_input_norm);
     bind->tensor(name + ".layer_scalar", {1}, &layer.layer_scalar);
   }
   bind->tensor(model + "norm.weight", {h}, &out->norm);
-  bind->tensor(model + "embedding_projection.weight", {text.embedding_dim, h},
+  bind->linear(model + "embedding_projection.weight", {text.embedding_dim, h},
                &out->embedding_projection);
 }
 
@@ -133,7 +139,7 @@ void bind_vision(const EmbeddingGemma2Config& config, Binder* bind, VisionWeight
   const auto& vision = *config.vision;
   const size_t c = vision.hidden_size;
   const std::string tower = "vision_tower.";
-  bind->tensor(tower + "patch_embedder.input_proj.weight", {c, vision.patch_values()},
+  bind->linear(tower + "patch_embedder.input_proj.weight", {c, vision.patch_values()},
                &out->input_proj);
   bind->tensor(tower + "patch_embedder.position_embedding_table", {2, vision.position_rows, c},
                &out->position_embedding_table);
@@ -144,7 +150,7 @@ void bind_vision(const EmbeddingGemma2Config& config, Binder* bind, VisionWeight
                  vision.kv_heads * vision.head_dim, vision.head_dim},
                 ".linear.weight", &out->layers[i]);
   }
-  bind->tensor("embed_vision.embedding_projection.weight", {config.text.hidden_size, c},
+  bind->linear("embed_vision.embedding_projection.weight", {config.text.hidden_size, c},
                &out->embedding_projection);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every tensor that the forward pass uses, found by name with its shape checked against the config
-// (spec embeddinggemma2-model.md, section 4). Views into the mapped files: nothing is converted
-// here. Member names follow the tensor names.
+// (spec embeddinggemma2-model.md, section 4). Views into the mapped files until weight_forms.h
+// makes copies of some. Member names follow the tensor names.
 #pragma once
 
 #include <string>
@@ -56,10 +56,20 @@ struct VisionWeights {
 };
 
 struct Weights {
+  Weights() = default;
+  Weights(const Weights&) = delete;  // linears points into it
+  Weights& operator=(const Weights&) = delete;
+
   TextWeights text;
   VisionWeights vision;  // empty without vision
   // Name as stored and view of everything above.
   std::vector<std::pair<std::string, core::TensorView>> used;
+  // Those of linear layers: index into used, and the member.
+  struct Linear {
+    size_t index = 0;
+    core::TensorView* view = nullptr;
+  };
+  std::vector<Linear> linears;
   // Tensors of the used towers that the config has no place for; they are not read.
   std::vector<std::string> surplus;
 
