@@ -110,8 +110,13 @@ static void test_handles_released_during_their_call(void **state) {
   MUST(npuseg_segment(caller.model, caller.image, "shapes", &options, &result));
   info_of(result, &info);
   assert_int_equal(info.width, 320);
-  REFUSED(npuseg_release(caller.model), NPUSEG_INVALID_ARGUMENT);
-  REFUSED(npuseg_release(caller.image), NPUSEG_INVALID_ARGUMENT);
+  /* A new handle may live where a released one did; then the stale pointer is a live one again. */
+  if ((void *)result != (void *)caller.model) {
+    REFUSED(npuseg_release(caller.model), NPUSEG_INVALID_ARGUMENT);
+  }
+  if ((void *)result != (void *)caller.image) {
+    REFUSED(npuseg_release(caller.image), NPUSEG_INVALID_ARGUMENT);
+  }
   MUST(npuseg_release(result));
 }
 
