@@ -21,7 +21,6 @@
 #include "compute/elementwise.h"
 #include "compute/gemm.h"
 #include "compute/norm.h"
-#include "compute/row_linear.h"
 
 namespace {
 
@@ -126,12 +125,8 @@ MatrixView matrix(std::vector<float>& data, size_t rows, size_t cols) {
   return {data.data(), rows, cols, cols};
 }
 
-constexpr Status (*kLinear)(const npuseg::compute::Exec&, ConstMatrixView, const TensorView&,
-                            MatrixView, const npuseg::compute::Epilogue&) = npuseg::compute::linear;
-
 void linear(const Bench& bench, const char* name, size_t m, size_t k, size_t n,
-            Activation activation = Activation::kNone, DType type = DType::kF32,
-            bool rows = false) {
+            Activation activation = Activation::kNone, DType type = DType::kF32) {
   if (!bench.wanted(name)) return;
   const std::vector<float> x = values(m * k);
   const std::vector<float> w = values(n * k);
@@ -144,8 +139,8 @@ void linear(const Bench& bench, const char* name, size_t m, size_t k, size_t n,
   epilogue.bias = {bias.data(), DType::kF32, {n}};
   epilogue.activation = activation;
   bench.flops(name, 2.0 * static_cast<double>(m) * static_cast<double>(k * n), [&] {
-    const auto layer = rows ? npuseg::compute::linear_rows : kLinear;
-    return layer(bench.exec, matrix(x, m, k), weight, matrix(out, m, n), epilogue);
+    return npuseg::compute::linear(bench.exec, matrix(x, m, k), weight, matrix(out, m, n),
+                                   epilogue);
   });
 }
 
@@ -262,15 +257,10 @@ int main(int argc, char** argv) {
   linear(bench, "linear patches 5184x588x1024", 5184, 588, 1024);
   linear(bench, "linear DETR fc1 5184x256x2048 relu", 5184, 256, 2048, Activation::kRelu);
   linear(bench, "linear 1x1 82944x256x256", 82944, 256, 256);
-  linear(bench, "rows ViT q 5184x1024x1024", 5184, 1024, 1024, Activation::kNone, DType::kF32,
-         true);
-  linear(bench, "rows ViT fc2 5184x4736x1024", 5184, 4736, 1024, Activation::kNone, DType::kF32,
-         true);
-  linear(bench, "rows vision 2520x768x3072 BF16", 2520, 768, 3072, Activation::kNone, DType::kBF16,
-         true);
-  linear(bench, "rows text 284x512x2048 BF16", 284, 512, 2048, Activation::kNone, DType::kBF16,
-         true);
-  linear(bench, "rows text 18x512x2048 BF16", 18, 512, 2048, Activation::kNone, DType::kBF16, true);
+  linear(bench, "linear vision 2520x768x3072 BF16", 2520, 768, 3072, Activation::kNone,
+         DType::kBF16);
+  linear(bench, "linear text 284x512x2048 BF16", 284, 512, 2048, Activation::kNone, DType::kBF16);
+  linear(bench, "linear text 18x512x2048 BF16", 18, 512, 2048, Activation::kNone, DType::kBF16);
   linear(bench, "linear text 32x1024x4096 gelu", 32, 1024, 4096, Activation::kGelu);
   linear(bench, "linear text 4x4096x1024", 4, 4096, 1024);
   linear(bench, "linear queries 201x256x2048", 201, 256, 2048, Activation::kRelu);
