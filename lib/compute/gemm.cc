@@ -4,14 +4,8 @@
 #include <algorithm>
 
 #include "compute/gemm_backend.h"
-#include "compute/row_linear.h"
 
 namespace npuseg::compute {
-
-using core::ConstMatrixView;
-using core::MatrixView;
-using core::Status;
-using core::TensorView;
 
 void sgemm(size_t m, size_t n, size_t k, float alpha, const float* a, size_t a_stride,
            const float* b, size_t b_stride, bool b_is_transposed, float beta, float* c,
@@ -21,16 +15,6 @@ void sgemm(size_t m, size_t n, size_t k, float alpha, const float* a, size_t a_s
   backend_sgemm(m, n, k, alpha, a, std::max(a_stride, m == 1 ? k : a_stride), b,
                 std::max(b_stride, b_cols), b_is_transposed, beta, c,
                 std::max(c_stride, m == 1 ? n : c_stride));
-}
-
-Status linear(const Exec& exec, ConstMatrixView x, const TensorView& weight, MatrixView out,
-              const Epilogue& epilogue) {
-  return linear_rows(exec, x, weight, out, epilogue);
-}
-
-Status linear(const Exec& exec, ConstMatrixView x, ConstMatrixView weight, MatrixView out,
-              const Epilogue& epilogue) {
-  return linear_rows(exec, x, weight, out, epilogue);
 }
 
 const char* gemm_backend() { return backend_name(); }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products with fused epilogues: linear layers.
 //
-// Numeric contract: float32 products and sums; weights of F16/BF16 are widened exactly first. The
-// order of summation is fixed by the shapes alone: the work is cut into tiles at fixed places and
-// each tile is one single-threaded product, so results are the same bytes for any thread count.
+// Numeric contract: float32 products and sums; weights of F16/BF16/I8 are widened exactly first. An
+// output value is one chain of multiply-adds over the inputs in order (fused where the instruction
+// set is), so a row has the same bits whatever other rows there are, how many, and on how many
+// threads.
 #pragma once
 
 #include <cstddef>

@@ -71,9 +71,9 @@ Status attention_block(const Exec& exec, const LayerWeights& weights, const Laye
   const MatrixView key = qkv.columns(q_width, kv_width);
   const MatrixView value = qkv.columns(q_width + kv_width, kv_width);
   NPUSEG_RETURN_IF_ERROR(compute::rms_norm(exec, h, {weights.input_layernorm, shape.eps}, normed));
-  NPUSEG_RETURN_IF_ERROR(shape.linear(exec, normed, weights.q_proj, query, {}));
-  NPUSEG_RETURN_IF_ERROR(shape.linear(exec, normed, weights.k_proj, key, {}));
-  NPUSEG_RETURN_IF_ERROR(shape.linear(exec, normed, weights.v_proj, value, {}));
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, normed, weights.q_proj, query));
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, normed, weights.k_proj, key));
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, normed, weights.v_proj, value));
   NPUSEG_RETURN_IF_ERROR(norm_heads(exec, query, shape.heads, weights.q_norm, shape.eps));
   NPUSEG_RETURN_IF_ERROR(norm_heads(exec, key, shape.kv_heads, weights.k_norm, shape.eps));
   NPUSEG_RETURN_IF_ERROR(norm_heads(exec, value, shape.kv_heads, {}, shape.eps));
@@ -96,7 +96,7 @@ Status attention_block(const Exec& exec, const LayerWeights& weights, const Laye
   args.head_dim = shape.head_dim;
   args.radius = shape.radius;
   NPUSEG_RETURN_IF_ERROR(compute::attention(exec, args));
-  NPUSEG_RETURN_IF_ERROR(shape.linear(exec, query, weights.o_proj, branch, {}));
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, query, weights.o_proj, branch));
   return add_normed(exec, branch, weights.post_attention_layernorm, shape.eps, h);
 }
 
@@ -114,10 +114,10 @@ Status mlp_block(const Exec& exec, const LayerWeights& weights, const LayerShape
     const MatrixView up = both.columns(inner, inner);
     NPUSEG_RETURN_IF_ERROR(
         compute::rms_norm(exec, part, {weights.pre_feedforward_layernorm, shape.eps}, normed));
-    NPUSEG_RETURN_IF_ERROR(shape.linear(exec, normed, weights.gate_proj, gate, {}));
-    NPUSEG_RETURN_IF_ERROR(shape.linear(exec, normed, weights.up_proj, up, {}));
+    NPUSEG_RETURN_IF_ERROR(compute::linear(exec, normed, weights.gate_proj, gate));
+    NPUSEG_RETURN_IF_ERROR(compute::linear(exec, normed, weights.up_proj, up));
     NPUSEG_RETURN_IF_ERROR(compute::multiply_gated(exec, compute::Activation::kGeluTanh, gate, up));
-    NPUSEG_RETURN_IF_ERROR(shape.linear(exec, gate, weights.down_proj, branch, {}));
+    NPUSEG_RETURN_IF_ERROR(compute::linear(exec, gate, weights.down_proj, branch));
     NPUSEG_RETURN_IF_ERROR(
         add_normed(exec, branch, weights.post_feedforward_layernorm, shape.eps, part));
   }

@@ -14,14 +14,8 @@
 
 namespace npuseg::embeddinggemma2 {
 
-// The linear layer of a stage: compute::linear, or compute::linear_rows where inputs run together.
-using Linear = core::Status (*)(const compute::Exec& exec, core::ConstMatrixView x,
-                                const core::TensorView& weight, core::MatrixView out,
-                                const compute::Epilogue& epilogue);
-
 // What a layer needs beside its weights.
 struct LayerShape {
-  Linear linear = nullptr;
   float eps = 1e-6f;
   size_t heads = 0;
   size_t kv_heads = 0;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "compute/rms_norm.h"
-#include "compute/row_linear.h"
 #include "model/embeddinggemma2/weights.h"
 
 namespace npuseg::embeddinggemma2 {
@@ -65,7 +64,7 @@ Result<Matrix> pool_tokens(const Model& model, const Exec& exec, ConstMatrixView
 Status project_embeddings(const Model& model, const Exec& exec, ConstMatrixView pooled,
                           MatrixView out) {
   NPUSEG_RETURN_IF_ERROR(
-      compute::linear_rows(exec, pooled, model.weights().text.embedding_projection, out));
+      compute::linear(exec, pooled, model.weights().text.embedding_projection, out));
   for (size_t r = 0; r < out.rows; ++r) to_unit_length(out.row(r), out.cols, out.row(r));
   return {};
 }

@@ -9,7 +9,6 @@
 #include "compute/elementwise.h"
 #include "compute/gated.h"
 #include "compute/rms_norm.h"
-#include "compute/row_linear.h"
 #include "model/embeddinggemma2/layers.h"
 #include "model/embeddinggemma2/rope_cache.h"
 #include "model/embeddinggemma2/weights.h"
@@ -29,10 +28,10 @@ namespace {
 // h = (h + norm(projection(gelu(gate(h)) * input))) * layer_scalar. The gate reads h as it is.
 Status per_layer_block(const Exec& exec, const TextLayerWeights& layer, float eps,
                        ConstMatrixView input, MatrixView gate, MatrixView branch, MatrixView h) {
-  NPUSEG_RETURN_IF_ERROR(compute::linear_rows(exec, h, layer.per_layer_input_gate, gate));
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, h, layer.per_layer_input_gate, gate));
   NPUSEG_RETURN_IF_ERROR(
       compute::multiply_gated(exec, compute::Activation::kGeluTanh, gate, input));
-  NPUSEG_RETURN_IF_ERROR(compute::linear_rows(exec, gate, layer.per_layer_projection, branch));
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, gate, layer.per_layer_projection, branch));
   compute::RmsNormOptions options;
   options.residual = h;
   compute::widen(layer.layer_scalar, 0, 1, &options.output_scale);
@@ -47,7 +46,7 @@ Status per_layer_input(const Model& model, const Exec& exec, size_t layer, Const
   const auto& weights = model.weights().text;
   const TensorView slice =
       weights.per_layer_model_projection.rows(layer * text.per_layer_size, text.per_layer_size);
-  NPUSEG_RETURN_IF_ERROR(compute::linear_rows(exec, embedded, slice, out));
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, embedded, slice, out));
   compute::RmsNormOptions options;
   options.input_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(text.hidden_size)));
   return compute::rms_norm(exec, out, {weights.per_layer_projection_norm, text.rms_norm_eps}, out,
@@ -76,7 +75,6 @@ Result<Matrix> run_text_encoder(const Model& model, const Exec& exec, const Pack
   NPUSEG_ASSIGN_OR_RETURN(LayerWork work, LayerWork::make(exec, count, text.hidden_size, qkv_width,
                                                           text.intermediate_size));
   LayerShape shape;
-  shape.linear = compute::linear_rows;
   shape.eps = text.rms_norm_eps;
   shape.heads = text.heads;
   shape.positions = packed.positions.data();

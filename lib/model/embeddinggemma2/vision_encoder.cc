@@ -30,7 +30,6 @@ Status run_vision_encoder(const Model& model, const Exec& exec, size_t grid_widt
     positions[2 * i + 1] = static_cast<int32_t>(i / grid_width);
   }
   LayerShape shape;
-  shape.linear = compute::linear;
   shape.eps = vision.rms_norm_eps;
   shape.heads = vision.heads;
   shape.kv_heads = vision.kv_heads;

@@ -7,7 +7,6 @@
 #include "compute/gated.h"
 #include "compute/rms_norm.h"
 #include "compute/rope.h"
-#include "compute/row_linear.h"
 #include "reference.h"
 // Behind all others.
 #include "cmocka_cpp.h"
@@ -17,7 +16,7 @@ namespace {
 using namespace npuseg::test;
 using npuseg::compute::Activation;
 using npuseg::compute::Epilogue;
-using npuseg::compute::linear_rows;
+using npuseg::compute::linear;
 using npuseg::core::ConstMatrixView;
 using npuseg::core::DType;
 
@@ -54,8 +53,7 @@ void test_linear(void**) {
       epilogue.residual = view(static_cast<const float*>(out.data()), m, n);
       const ConstMatrixView in{x.data(), m, k, k + 3};
       assert_true(
-          linear_rows(on.exec, in, tensor(data, type, {n, k}), view(out.data(), m, n), epilogue)
-              .ok());
+          linear(on.exec, in, tensor(data, type, {n, k}), view(out.data(), m, n), epilogue).ok());
       Worst worst;
       for (size_t i = 0; i < m; ++i) {
         for (size_t j = 0; j < n; ++j) {
@@ -70,7 +68,7 @@ void test_linear(void**) {
           worst.add(out[i * n + j], want, size * sum_error(k) + (std::fabs(sum) + 2.5) * 3 * kU);
         }
       }
-      assert_true(worst.within("linear_rows"));
+      assert_true(worst.within("linear"));
     }
   }
 }
@@ -88,20 +86,20 @@ void test_rows_are_independent(void**) {
     std::vector<float> all(m * n);
     OnThreads one(1);
     const auto weight = tensor(w, {n, k});
-    assert_true(linear_rows(one.exec, {x.data(), m, k, k}, weight, view(all.data(), m, n)).ok());
+    assert_true(linear(one.exec, {x.data(), m, k, k}, weight, view(all.data(), m, n)).ok());
     for (const int threads : kThreadCounts) {
       OnThreads on(threads);
       std::vector<float> again(m * n);
-      assert_true(linear_rows(on.exec, {x.data(), m, k, k}, weight, view(again.data(), m, n)).ok());
+      assert_true(linear(on.exec, {x.data(), m, k, k}, weight, view(again.data(), m, n)).ok());
       assert_memory_equal(all.data(), again.data(), m * n * sizeof(float));
     }
     for (const size_t rows : {size_t{1}, size_t{2}, size_t{3}, size_t{4}, size_t{5}, size_t{6},
                               size_t{7}, size_t{18}, size_t{385}}) {
       for (const size_t first : {size_t{0}, size_t{5}, m - rows}) {
         std::vector<float> some(rows * n);
-        assert_true(linear_rows(one.exec, {x.data() + first * k, rows, k, k}, weight,
-                                view(some.data(), rows, n))
-                        .ok());
+        assert_true(
+            linear(one.exec, {x.data() + first * k, rows, k, k}, weight, view(some.data(), rows, n))
+                .ok());
         assert_memory_equal(all.data() + first * n, some.data(), rows * n * sizeof(float));
       }
     }

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include "compute/row_linear.h"
 #include "model/embeddinggemma2/layers.h"
 #include "model/embeddinggemma2/pooling.h"
 #include "model/embeddinggemma2/rope_cache.h"
@@ -140,7 +139,6 @@ void check_b1_blocks(const Model& model, const Exec& exec, const PackedTokens& p
   const auto& text = model.config().text;
   const auto& layer = model.weights().text.layers[0].shared;
   LayerShape shape;
-  shape.linear = npuseg::compute::linear_rows;
   shape.heads = text.heads;
   shape.kv_heads = text.sliding.kv_heads;
   shape.head_dim = text.sliding.head_dim;
@@ -186,8 +184,8 @@ void test_b1(void**) {
   const size_t first[] = {0, 1};
   const Matrix normed = must(pool_tokens(*model, exec, h.view(), first));
   Matrix projected = must(Matrix::make(nullptr, 1, 12, "test"));
-  must(npuseg::compute::linear_rows(exec, normed.view(), model->weights().text.embedding_projection,
-                                    projected.view()));
+  must(npuseg::compute::linear(exec, normed.view(), model->weights().text.embedding_projection,
+                               projected.view()));
   near("B1 token 0", projected.data(), {-0.41652173, 0.75698190, -0.65142763, 0.96560345});
   const Matrix got = must(embed(*model, call, one, nullptr));
   near("B1", got.data(),

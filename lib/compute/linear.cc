@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/row_linear.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "compute/elementwise.h"
+#include "compute/gemm.h"
 #include "compute/line_floats.h"
 #include "compute/panel_kernels.h"
 #include "compute/simd_kernels.h"
@@ -152,8 +151,8 @@ Status run(const Exec& exec, ConstMatrixView x, const WeightRows& weight, size_t
 
 }  // namespace
 
-Status linear_rows(const Exec& exec, ConstMatrixView x, const TensorView& weight, MatrixView out,
-                   const Epilogue& epilogue) {
+Status linear(const Exec& exec, ConstMatrixView x, const TensorView& weight, MatrixView out,
+              const Epilogue& epilogue) {
   WeightRows rows;
   if (usable_in_place(weight)) {
     rows.plain = static_cast<const float*>(weight.data);
@@ -164,8 +163,8 @@ Status linear_rows(const Exec& exec, ConstMatrixView x, const TensorView& weight
   return run(exec, x, rows, weight.shape[0], out, epilogue);
 }
 
-Status linear_rows(const Exec& exec, ConstMatrixView x, ConstMatrixView weight, MatrixView out,
-                   const Epilogue& epilogue) {
+Status linear(const Exec& exec, ConstMatrixView x, ConstMatrixView weight, MatrixView out,
+              const Epilogue& epilogue) {
   return run(exec, x, WeightRows{weight.data, weight.stride, {}}, weight.rows, out, epilogue);
 }
 
