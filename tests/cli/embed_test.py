@@ -405,7 +405,10 @@ class Embed(ToolTest):
         self.fails(3, "embed", self.dir, RED)
         self.fails(3, "embed", self.path("none"), RED)
         self.fails(3, "embed", RED, RED)
-        self.assertIn("bf16", self.fails(4, "embed", MODEL, RED, "--precision", "bf16"))
+        exact = self.answer(MODEL, RED)["items"][0]["vector"]
+        for precision, least in (("f32", 1.0 - 1e-6), ("bf16", 0.9999), ("int8", 0.999)):
+            close = self.answer(MODEL, RED, "--precision", precision)["items"][0]["vector"]
+            self.assertGreater(sum(a * b for a, b in zip(exact, close)), least)
         self.fails(3, "embed", SAM3, RED, "--precision", "bf16")
         self.fails(4, "embed", MODEL, RED, "--device", "xrt")
         self.fails(1, "embed", MODEL, RED, "--device", "gpu")
