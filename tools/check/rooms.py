@@ -11,6 +11,7 @@ ALLOWED = {
     "image": {"core"},
     "text": {"core"},
     "checkpoint": {"core"},
+    "bundle": {"core"},
     "compute": {"core"},
     "model/sam3": {"core", "image", "text", "checkpoint", "compute"},
     "model/embeddinggemma2": {"core", "checkpoint", "compute"},
