@@ -13,6 +13,7 @@ ALLOWED = {
     "checkpoint": {"core"},
     "bundle": {"core"},
     "compute": {"core"},
+    "npu": {"core"},
     "model/sam3": {"core", "image", "text", "checkpoint", "compute"},
     "model/embeddinggemma2": {"core", "checkpoint", "compute"},
     "engine": {"core", "image", "text", "checkpoint", "compute", "model/sam3",
