@@ -39,11 +39,6 @@ struct StripSums {
     low = high = hn::Zero(D());
     others.zero();
   }
-  HWY_INLINE void load(const float* from, size_t stride) {
-    low = hn::LoadU(D(), from);
-    high = hn::LoadU(D(), from + hn::Lanes(D()));
-    others.load(from + stride, stride);
-  }
   HWY_INLINE void add(const float* a, size_t a_stride, V b0, V b1) {
     const V value = hn::Set(D(), *a);
     low = hn::MulAdd(value, b0, low);
@@ -54,6 +49,12 @@ struct StripSums {
     hn::StoreU(low, D(), to);
     hn::StoreU(high, D(), to + hn::Lanes(D()));
     others.store(to + stride, stride);
+  }
+  HWY_INLINE void add_to(float* to, size_t stride) const {
+    const size_t lanes = hn::Lanes(D());
+    hn::StoreU(hn::Add(hn::LoadU(D(), to), low), D(), to);
+    hn::StoreU(hn::Add(hn::LoadU(D(), to + lanes), high), D(), to + lanes);
+    others.add_to(to + stride, stride);
   }
 
   V low;
@@ -66,11 +67,12 @@ struct StripSums<0> {
   template <class V>
   HWY_INLINE void add(const float*, size_t, V, V) {}
   HWY_INLINE void zero() {}
-  HWY_INLINE void load(const float*, size_t) {}
   HWY_INLINE void store(float*, size_t) const {}
+  HWY_INLINE void add_to(float*, size_t) const {}
 };
 
-// sums[r, :] = (accumulate ? sums[r, :] : 0) + a[r, 0..depth) * panel [depth, panel_width()].
+// sums[r, :] = (accumulate ? sums[r, :] : 0) + (a[r, 0..depth) * panel [depth, panel_width()]). The
+// product is summed by itself: the error of a long sum grows with its longest chain of additions.
 template <size_t kCount>
 HWY_INLINE void strip_product(const float* HWY_RESTRICT a, size_t a_stride,
                               const float* HWY_RESTRICT panel, size_t depth, bool accumulate,
@@ -78,17 +80,17 @@ HWY_INLINE void strip_product(const float* HWY_RESTRICT a, size_t a_stride,
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   StripSums<kCount> strip;
-  if (accumulate) {
-    strip.load(sums, sums_stride);
-  } else {
-    strip.zero();
-  }
+  strip.zero();
   for (size_t i = 0; i < depth; ++i) {
     const auto b0 = hn::LoadU(d, panel + i * 2 * lanes);
     const auto b1 = hn::LoadU(d, panel + i * 2 * lanes + lanes);
     strip.add(a + i, a_stride, b0, b1);
   }
-  strip.store(sums, sums_stride);
+  if (accumulate) {
+    strip.add_to(sums, sums_stride);
+  } else {
+    strip.store(sums, sums_stride);
+  }
 }
 
 // The strip times panel after panel ([panels][depth][panel_width()]); 1 <= rows <= kCount.

@@ -17,18 +17,11 @@ static inline npuseg_embeddinggemma2 *load_embedder(const npuseg_model_options *
   return model;
 }
 
-/* A sample by its place in expected_pictures; of libraries without a decoder NULL. */
+/* A sample by its place in expected_pictures. */
 static inline npuseg_image *open_expected(size_t index) {
   char path[4096];
-  npuseg_image *image = NULL;
-  npuseg_status status;
   snprintf(path, sizeof path, "%s/samples/%s", NPUSEG_DEMO_EMBEDDER, expected_pictures[index].name);
-  status = npuseg_image_open(path, NULL, &image);
-  if (status == NPUSEG_UNSUPPORTED) {
-    return strstr(path, ".png") != NULL ? open_with_libpng(path) : NULL;
-  }
-  MUST(status);
-  return image;
+  return open_sample(path);
 }
 
 static inline npuseg_embed_part text_part(const char *text) {

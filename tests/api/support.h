@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+/* jpeglib.h needs stdio.h before it. */
+/* clang-format off */
+#include <jpeglib.h>
+/* clang-format on */
 #include <stdlib.h>
 #include <string.h>
 /* cmocka.h needs the headers above before it, so it must not be sorted. */
@@ -54,40 +58,70 @@ static inline npuseg_sam3 *load_demo(void) {
   return model;
 }
 
-/* A PNG's pixels as libpng reads them, for libraries that were built without PNG. */
-static inline npuseg_image *open_with_libpng(const char *path) {
+static inline npuseg_image *image_of_rgb(const unsigned char *pixels, uint32_t width,
+                                         uint32_t height) {
   npuseg_image *image = NULL;
-  npuseg_pixels source;
+  SIZED(npuseg_pixels, source);
+  source.format = NPUSEG_FORMAT_RGB;
+  source.width = width;
+  source.height = height;
+  source.data = pixels;
+  source.data_bytes = (size_t)width * height * 3;
+  MUST(npuseg_image_from_pixels(&source, NULL, &image));
+  return image;
+}
+
+static inline npuseg_image *open_with_libpng(const char *path) {
+  npuseg_image *image;
   unsigned char *pixels;
-  size_t bytes;
   png_image png;
   memset(&png, 0, sizeof png);
   png.version = PNG_IMAGE_VERSION;
   assert_true(png_image_begin_read_from_file(&png, path));
   png.format = PNG_FORMAT_RGB;
-  bytes = (size_t)PNG_IMAGE_SIZE(png);
-  pixels = malloc(bytes);
+  pixels = malloc((size_t)PNG_IMAGE_SIZE(png));
   assert_true(png_image_finish_read(&png, NULL, pixels, 0, NULL));
-  memset(&source, 0, sizeof source);
-  source.struct_size = (uint32_t)sizeof source;
-  source.format = NPUSEG_FORMAT_RGB;
-  source.width = png.width;
-  source.height = png.height;
-  source.data = pixels;
-  source.data_bytes = bytes;
-  MUST(npuseg_image_from_pixels(&source, NULL, &image));
+  image = image_of_rgb(pixels, png.width, png.height);
   free(pixels);
   return image;
 }
 
+static inline npuseg_image *open_with_libjpeg(const char *path) {
+  npuseg_image *image;
+  unsigned char *pixels;
+  struct jpeg_decompress_struct jpeg;
+  struct jpeg_error_mgr errors;
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  jpeg.err = jpeg_std_error(&errors);
+  jpeg_create_decompress(&jpeg);
+  jpeg_stdio_src(&jpeg, file);
+  jpeg_read_header(&jpeg, TRUE);
+  jpeg.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&jpeg);
+  pixels = malloc((size_t)jpeg.output_width * jpeg.output_height * 3);
+  while (jpeg.output_scanline < jpeg.output_height) {
+    unsigned char *line = pixels + (size_t)jpeg.output_scanline * jpeg.output_width * 3;
+    jpeg_read_scanlines(&jpeg, &line, 1);
+  }
+  image = image_of_rgb(pixels, jpeg.output_width, jpeg.output_height);
+  jpeg_finish_decompress(&jpeg);
+  jpeg_destroy_decompress(&jpeg);
+  fclose(file);
+  free(pixels);
+  return image;
+}
+
+/* A picture file's pixels, also for libraries that were built without its codec. */
 static inline npuseg_image *open_sample(const char *path) {
+  const int is_png = strstr(path, ".png") != NULL;
   npuseg_image *image = NULL;
-#if NPUSEG_TEST_PNG
-  MUST(npuseg_image_open(path, NULL, &image));
-#else
-  REFUSED(npuseg_image_open(path, NULL, &image), NPUSEG_UNSUPPORTED);
-  image = open_with_libpng(path);
-#endif
+  if (is_png ? NPUSEG_TEST_PNG : NPUSEG_TEST_JPEG) {
+    MUST(npuseg_image_open(path, NULL, &image));
+  } else {
+    REFUSED(npuseg_image_open(path, NULL, &image), NPUSEG_UNSUPPORTED);
+    image = is_png ? open_with_libpng(path) : open_with_libjpeg(path);
+  }
   assert_non_null(image);
   return image;
 }
