@@ -72,6 +72,8 @@ std::string with_long_integers_as_decimals(std::string_view text) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
+
 bool JsonValue::is_null() const { return exists_ && load<dom::element>(element_).is_null(); }
 bool JsonValue::is_object() const { return exists_ && load<dom::element>(element_).is_object(); }
 bool JsonValue::is_array() const { return exists_ && load<dom::element>(element_).is_array(); }

@@ -18,6 +18,9 @@ namespace npuseg::core {
 class JsonArrayIterator;
 class JsonObjectIterator;
 
+// For other text formats: whether all of it is UTF-8.
+bool is_utf8(std::string_view text);
+
 class JsonValue {
  public:
   JsonValue() = default;  // absent
