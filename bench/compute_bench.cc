@@ -265,6 +265,10 @@ int main(int argc, char** argv) {
   linear(bench, "linear text 4x4096x1024", 4, 4096, 1024);
   linear(bench, "linear queries 201x256x2048", 201, 256, 2048, Activation::kRelu);
   linear(bench, "linear one row 1x256x256", 1, 256, 256);
+  // Few rows, more weights than the caches hold: a short text.
+  linear(bench, "short text, 512 inputs", 18, 512, 65536);
+  linear(bench, "short text, 2048 inputs", 18, 2048, 16384);
+  linear(bench, "short text, 512 inputs, bf16", 18, 512, 65536, Activation::kNone, DType::kBF16);
   attention(bench, "attention window 9x16x576^2x64", 9, 576, 576, 16, 64);
   attention(bench, "attention global 16x5184^2x64", 1, 5184, 5184, 16, 64);
   attention(bench, "attention DETR 8x5184^2x32", 1, 5184, 5184, 8, 32);

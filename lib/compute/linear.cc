@@ -23,6 +23,8 @@ namespace {
 constexpr size_t kDepth = 384;
 constexpr size_t kRowBlock = 768;
 constexpr size_t kColBlock = 96;
+// Up to here reading the weight is not hidden behind the product by itself.
+constexpr size_t kFewRows = 48;
 
 struct Scratch {
   LineFloats widened;  // [panel, kDepth], rows of the weight
@@ -90,6 +92,56 @@ const float* multiply_block(core::Call& call, ConstMatrixView x, const WeightRow
   return product;
 }
 
+// Where the stored values of inputs first .. first + depth of `count` rows of the weight lie.
+void lines_of(const WeightRows& weight, size_t k, size_t first_row, size_t count, size_t first,
+              size_t depth, std::vector<const float*>* lines) {
+  constexpr size_t kLine = 64;
+  lines->clear();
+  const bool plain = weight.plain != nullptr;
+  const size_t size = plain ? sizeof(float) : core::dtype_bytes(weight.stored.dtype);
+  const size_t stride = plain ? weight.stride : k;
+  const auto* base = plain ? reinterpret_cast<const unsigned char*>(weight.plain)
+                           : static_cast<const unsigned char*>(weight.stored.data);
+  for (size_t r = first_row; r < first_row + count; ++r) {
+    const unsigned char* from = base + (r * stride + first) * size;
+    for (size_t i = 0; i < depth * size; i += kLine) {
+      lines->push_back(reinterpret_cast<const float*>(from + i));
+    }
+  }
+}
+
+// multiply_block for so few rows that reading the weight takes as long as the product: the next
+// panel's part of it is fetched while a panel is multiplied.
+const float* multiply_few_rows(core::Call& call, ConstMatrixView x, const WeightRows& weight,
+                               const Block& block, size_t width, Scratch* own) {
+  const size_t k = x.cols;
+  const size_t panel = panel_columns();
+  float* product = own->product.get(block.rows * width);
+  float* packed = own->packed.get(panel * std::min(k, kDepth));
+  if (k == 0) std::fill_n(product, block.rows * width, 0.0f);
+  std::vector<const float*> ahead;
+  for (size_t c = 0; c < block.cols; c += panel) {
+    call.poll();
+    if (call.stopped()) return nullptr;
+    Block own_panel = block;
+    own_panel.first_col += c;
+    own_panel.cols = std::min(panel, block.cols - c);
+    const size_t next = c + panel;
+    for (size_t first = 0; first < k; first += kDepth) {
+      const size_t depth = std::min(kDepth, k - first);
+      pack_weight(weight, k, own_panel, first, depth, own, packed);
+      ahead.clear();
+      if (next < block.cols) {
+        lines_of(weight, k, block.first_col + next, std::min(panel, block.cols - next), first,
+                 depth, &ahead);
+      }
+      multiply_panel(block.rows, x.row(block.first_row) + first, x.stride, packed, depth,
+                     first != 0, product + c, width, ahead.data(), ahead.size());
+    }
+  }
+  return product;
+}
+
 void write_block(const Epilogue& epilogue, const float* bias, const Block& block,
                  const float* product, size_t width, MatrixView out) {
   for (size_t r = 0; r < block.rows; ++r) {
@@ -141,8 +193,9 @@ Status run(const Exec& exec, ConstMatrixView x, const WeightRows& weight, size_t
         block.first_col = index / down * cols;
         block.cols = std::min(cols, n - block.first_col);
         const size_t width = round_up(block.cols, panel);
-        const float* product = multiply_block(*exec.call, x, weight, block, width,
-                                              &scratch[static_cast<size_t>(slot)]);
+        const auto multiply = block.rows <= kFewRows ? multiply_few_rows : multiply_block;
+        const float* product =
+            multiply(*exec.call, x, weight, block, width, &scratch[static_cast<size_t>(slot)]);
         if (product == nullptr) return;
         write_block(epilogue, bias.empty() ? nullptr : bias.data(), block, product, width, out);
       },

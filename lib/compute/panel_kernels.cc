@@ -62,6 +62,21 @@ void MultiplyStrip(size_t rows, const float* a, size_t a_stride, const float* pa
                                  sums_stride);
 }
 
+void MultiplyPanel(size_t rows, const float* a, size_t a_stride, const float* panel, size_t depth,
+                   bool accumulate, float* sums, size_t sums_stride, const float* const* ahead,
+                   size_t ahead_count) {
+  const size_t strips = (rows + kStripRows - 1) / kStripRows;
+  size_t asked = 0;
+  for (size_t s = 0; s < strips; ++s) {
+    const size_t first = s * kStripRows;
+    const size_t share = std::min(depth, (ahead_count - asked) / (strips - s));
+    strip_times_panel<kStripRows>(std::min(kStripRows, rows - first), a + first * a_stride,
+                                  a_stride, panel, depth, accumulate, sums + first * sums_stride,
+                                  sums_stride, ahead + asked, share);
+    asked += share;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace npuseg::compute
 HWY_AFTER_NAMESPACE();
@@ -73,6 +88,7 @@ HWY_EXPORT(StripHeight);
 HWY_EXPORT(PanelColumns);
 HWY_EXPORT(TransposePanel);
 HWY_EXPORT(MultiplyStrip);
+HWY_EXPORT(MultiplyPanel);
 
 size_t strip_height() { return HWY_DYNAMIC_DISPATCH(StripHeight)(); }
 size_t panel_columns() { return HWY_DYNAMIC_DISPATCH(PanelColumns)(); }
@@ -101,6 +117,13 @@ void multiply_strip(size_t rows, const float* a, size_t a_stride, const float* p
                     size_t panels, size_t depth, bool accumulate, float* sums, size_t sums_stride) {
   HWY_DYNAMIC_DISPATCH(MultiplyStrip)
   (rows, a, a_stride, packed, panels, depth, accumulate, sums, sums_stride);
+}
+
+void multiply_panel(size_t rows, const float* a, size_t a_stride, const float* panel, size_t depth,
+                    bool accumulate, float* sums, size_t sums_stride, const float* const* ahead,
+                    size_t ahead_count) {
+  HWY_DYNAMIC_DISPATCH(MultiplyPanel)
+  (rows, a, a_stride, panel, depth, accumulate, sums, sums_stride, ahead, ahead_count);
 }
 
 }  // namespace npuseg::compute

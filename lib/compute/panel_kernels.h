@@ -26,4 +26,10 @@ void pack_straight(const float* from, size_t stride, size_t depth, size_t column
 void multiply_strip(size_t rows, const float* a, size_t a_stride, const float* packed,
                     size_t panels, size_t depth, bool accumulate, float* sums, size_t sums_stride);
 
+// The same with one panel and any number of rows. While it runs, the cache lines at the `ahead`
+// addresses (where the next panel comes from) are fetched.
+void multiply_panel(size_t rows, const float* a, size_t a_stride, const float* panel, size_t depth,
+                    bool accumulate, float* sums, size_t sums_stride, const float* const* ahead,
+                    size_t ahead_count);
+
 }  // namespace npuseg::compute

@@ -94,7 +94,7 @@ void test_rows_are_independent(void**) {
       assert_memory_equal(all.data(), again.data(), m * n * sizeof(float));
     }
     for (const size_t rows : {size_t{1}, size_t{2}, size_t{3}, size_t{4}, size_t{5}, size_t{6},
-                              size_t{7}, size_t{18}, size_t{385}}) {
+                              size_t{7}, size_t{18}, size_t{48}, size_t{49}, size_t{385}}) {
       for (const size_t first : {size_t{0}, size_t{5}, m - rows}) {
         std::vector<float> some(rows * n);
         assert_true(
