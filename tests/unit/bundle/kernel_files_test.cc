@@ -125,7 +125,7 @@ void test_epilogue(void**) {
   // No word at all unless every core is as it should be.
   assert_true(epilogue_words(bytes_of(stream), kEpilogueGeluTanh, kEpilogueNone).empty());
   const std::string good = fc1_stream();
-  for (const size_t core : {0, 17, 31}) {
+  for (const size_t core : {size_t{0}, size_t{17}, size_t{31}}) {
     const size_t base = 4 * 24 * core;
     for (const auto& [word, value] :
          {std::pair(18, 0x404u), std::pair(20, 4u), std::pair(21, 0x1cu)}) {
