@@ -163,7 +163,8 @@ Status model_input(const engine::EmbeddingGemma2Engine& model, const npuseg_embe
   }
   NPUSEG_ASSIGN_OR_RETURN(const engine::EmbedOptions wanted, npuseg::api::to_engine(options));
   NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingInput made, import_only(input));
-  NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingLayout layout, model.layout(made, wanted));
+  core::Call call(model.with_defaults(wanted.call));
+  NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingLayout layout, model.layout(made, wanted, call));
   if (which == NPUSEG_EMBED_RAW_INPUT_IDS) {
     const std::vector<int64_t>& ids = layout.composed.ids;
     return give(ids.data(), ids.size(), 0, dst, dst_bytes, out_required, out_shape);
@@ -172,7 +173,6 @@ Status model_input(const engine::EmbeddingGemma2Engine& model, const npuseg_embe
     return invalid(
         format("cannot copy model input: picture %u of %zu", picture, layout.pictures.size()));
   }
-  core::Call call(wanted.call);
   NPUSEG_ASSIGN_OR_RETURN(const image::PatchedPicture patched,
                           model.patches(*layout.pictures[picture], call));
   if (which == NPUSEG_EMBED_RAW_POSITION_IDS) {
@@ -264,7 +264,9 @@ npuseg_status npuseg_embed_tokens(const npuseg_embeddinggemma2* model,
     NPUSEG_ASSIGN_OR_RETURN(const auto object, object_of(model));
     NPUSEG_ASSIGN_OR_RETURN(const engine::EmbedOptions wanted, npuseg::api::to_engine(options));
     NPUSEG_ASSIGN_OR_RETURN(const auto made, import_only(input));
-    NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingLayout layout, object->layout(made, wanted));
+    core::Call call(object->with_defaults(wanted.call));
+    NPUSEG_ASSIGN_OR_RETURN(const engine::EmbeddingLayout layout,
+                            object->layout(made, wanted, call));
     if (out_tokens != nullptr) *out_tokens = layout.composed.ids.size();
     if (out_dropped != nullptr) *out_dropped = layout.dropped();
     return {};

@@ -198,7 +198,8 @@ Result<std::string_view> EmbeddingGemma2Engine::prompt_of(const EmbeddingInput& 
 }
 
 Result<EmbeddingLayout> EmbeddingGemma2Engine::layout(const EmbeddingInput& input,
-                                                      const EmbedOptions& options) const {
+                                                      const EmbedOptions& options,
+                                                      Call& call) const {
   NPUSEG_ASSIGN_OR_RETURN(const std::string_view prompt, prompt_of(input, options));
   EmbeddingLayout layout;
   std::vector<text::InputPart> parts(input.parts.size());
@@ -227,6 +228,7 @@ Result<EmbeddingLayout> EmbeddingGemma2Engine::layout(const EmbeddingInput& inpu
     layout.pictures.push_back(part.picture);
   }
   text::ComposeOptions compose;
+  compose.call = &call;
   compose.max_tokens = std::min(facts_.sentence.max_tokens, facts_.config.text.max_positions);
   compose.truncate = options.truncate;
   compose.replace_invalid = options.replace_invalid;
@@ -307,7 +309,7 @@ Status EmbeddingGemma2Engine::embed(const std::vector<EmbeddingInput>& inputs,
   layouts.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     NPUSEG_RETURN_IF_ERROR(call.check());
-    Result<EmbeddingLayout> made = layout(inputs[i], options);
+    Result<EmbeddingLayout> made = layout(inputs[i], options, call);
     if (!made.ok()) {
       if (inputs.size() == 1) return made.status();
       return {made.status().code(), format("input %zu: ", i) + made.status().message()};

@@ -50,9 +50,12 @@ class EmbeddingGemma2Engine {
 
   // The size of vector that the options ask for; INVALID_ARGUMENT listing those there are.
   [[nodiscard]] core::Result<size_t> dims_of(const EmbedOptions& options) const;
+  // A call's options with the model's threads where they name none.
+  [[nodiscard]] core::Call::Options with_defaults(core::Call::Options options) const;
   // What an input becomes, without computing.
   [[nodiscard]] core::Result<EmbeddingLayout> layout(const EmbeddingInput& input,
-                                                     const EmbedOptions& options) const;
+                                                     const EmbedOptions& options,
+                                                     core::Call& call) const;
   // What the vision tower is fed.
   [[nodiscard]] core::Result<image::PatchedPicture> patches(Photo& photo, core::Call& call) const;
 
@@ -65,7 +68,6 @@ class EmbeddingGemma2Engine {
   using SoftTokens = std::shared_ptr<const struct SoftTokenMatrix>;
 
   EmbeddingGemma2Engine() = default;
-  core::Call::Options with_defaults(core::Call::Options options) const;
   [[nodiscard]] core::Result<std::string_view> prompt_of(const EmbeddingInput& input,
                                                          const EmbedOptions& options) const;
   core::Result<SoftTokens> soft_tokens(Photo& photo, core::Call& call,

@@ -145,7 +145,7 @@ Result<ComposedInput> compose_input(const GemmaTokenizer& tokenizer, const Media
   const bool framed = !tokenizer.begins_with_start(text);
   const std::vector<int64_t> suffix = framed ? tokenizer.suffix() : std::vector<int64_t>();
   std::vector<int64_t> plain = framed ? tokenizer.prefix() : std::vector<int64_t>();
-  NPUSEG_RETURN_IF_ERROR(tokenizer.encode_plain(text, &plain));
+  NPUSEG_RETURN_IF_ERROR(tokenizer.encode_plain(text, &plain, options.call));
   plain.insert(plain.end(), suffix.begin(), suffix.end());
   ComposedInput out;
   NPUSEG_RETURN_IF_ERROR(expand(media, parts, plain, &out));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "core/threads.h"
 #include "text/gemma_tokenizer.h"
 
 namespace npuseg::text {
@@ -41,6 +42,7 @@ struct ComposeOptions {
   size_t max_tokens = 8192;      // start and end included
   bool truncate = false;         // cut what is too long at its end, instead of LIMIT_EXCEEDED
   bool replace_invalid = false;  // bytes that are no UTF-8 become U+FFFD
+  core::Call* call = nullptr;    // stops the work on long texts
 };
 
 struct ComposedInput {

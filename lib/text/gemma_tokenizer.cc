@@ -26,6 +26,16 @@ struct GemmaTokenizer::Work {
   std::vector<uint32_t> next;
   std::vector<uint32_t> before;
   std::vector<uint64_t> heap;  // rank << 32 | place of the left symbol
+  core::Call* call = nullptr;
+  uint32_t steps = 0;
+
+  // One more character or merge; true when the call was stopped.
+  bool stopped() {
+    constexpr uint32_t kStepsBetweenPolls = 4096;
+    if (call == nullptr) return false;
+    if (++steps % kStepsBetweenPolls == 0) call->poll();
+    return call->stopped();
+  }
 };
 
 void GemmaTokenizer::Characters::set(char32_t c, uint32_t id) {
@@ -120,7 +130,7 @@ void GemmaTokenizer::merge_long(Work* work) const {
     heap.push_back(entry);
     std::push_heap(heap.begin(), heap.end(), std::greater<>());
   };
-  while (!heap.empty()) {
+  while (!heap.empty() && !work->stopped()) {
     const uint64_t entry = heap.front();
     std::pop_heap(heap.begin(), heap.end(), std::greater<>());
     heap.pop_back();
@@ -154,7 +164,7 @@ void GemmaTokenizer::flush(Work* work, std::vector<int64_t>* ids) const {
 void GemmaTokenizer::encode_words(std::string_view text, Work* work,
                                   std::vector<int64_t>* ids) const {
   char32_t left = 0;
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0; at < text.size() && !work->stopped();) {
     char32_t c = next_code_point(text, &at);
     if (c == ' ') c = space_;
     if (cuts_.on && !work->symbols.empty() && cuts_.between(left, c, space_)) flush(work, ids);
@@ -164,11 +174,13 @@ void GemmaTokenizer::encode_words(std::string_view text, Work* work,
   flush(work, ids);
 }
 
-Status GemmaTokenizer::encode_plain(std::string_view text, std::vector<int64_t>* ids) const {
+Status GemmaTokenizer::encode_plain(std::string_view text, std::vector<int64_t>* ids,
+                                    core::Call* call) const {
   if (text.size() > kMaxTextBytes) {
     return Status(Code::kLimitExceeded, "cannot read text: it has more than 4 GiB; cut it");
   }
   Work work;
+  work.call = call;
   const auto encode_piece = [&](std::string_view piece) {
     if (normalized_added_.empty()) return encode_words(piece, &work, ids);
     std::string replaced;
@@ -199,7 +211,7 @@ Status GemmaTokenizer::encode_plain(std::string_view text, std::vector<int64_t>*
     at = match.at + match.size;
   }
   encode_piece(text.substr(at));
-  return {};
+  return call == nullptr ? Status() : call->check();
 }
 
 Result<std::vector<int64_t>> GemmaTokenizer::encode(std::string_view text,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "core/threads.h"
 #include "text/added_tokens.h"
 #include "text/pair_table.h"
 
@@ -33,8 +34,9 @@ class GemmaTokenizer {
   // their ids. Invalid UTF-8 is INVALID_ARGUMENT with its byte offset, or U+FFFD when asked.
   [[nodiscard]] core::Result<std::vector<int64_t>> encode(std::string_view text,
                                                           bool replace_invalid = false) const;
-  // Ids of valid UTF-8, appended, without prefix and suffix.
-  [[nodiscard]] core::Status encode_plain(std::string_view text, std::vector<int64_t>* ids) const;
+  // Ids of valid UTF-8, appended, without prefix and suffix. `call` may stop it.
+  [[nodiscard]] core::Status encode_plain(std::string_view text, std::vector<int64_t>* ids,
+                                          core::Call* call = nullptr) const;
 
   // What goes around every input: start and end token.
   [[nodiscard]] const std::vector<int64_t>& prefix() const { return prefix_; }

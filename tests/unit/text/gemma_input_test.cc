@@ -122,6 +122,29 @@ void test_refused_texts(void**) {
   expect(result.status(), Code::kUnsupported, "vision");
 }
 
+// Stops a call at its third report.
+int32_t stop_third(void* user, uint32_t, uint64_t, uint64_t) {
+  return ++*static_cast<int*>(user) >= 3 ? 1 : 0;
+}
+
+// One word of 32 MB, which takes far longer than three reports; and many words.
+void test_stopped(void**) {
+  for (const char* unit : {"abcdefgh", "ab cd\n"}) {
+    std::string text;
+    while (text.size() < (size_t{32} << 20)) text += unit;
+    int reports = 0;
+    npuseg::core::Call::Options call_options;
+    call_options.progress = stop_third;
+    call_options.user = &reports;
+    npuseg::core::Call call(call_options);
+    ComposeOptions options;
+    options.call = &call;
+    options.truncate = true;
+    expect(composed("", {{text, 0}}, options).status(), Code::kCancelled, "");
+    assert_int_equal(reports, 3);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -129,6 +152,7 @@ int main() {
       cmocka_unit_test(test_reference),
       cmocka_unit_test(test_limits),
       cmocka_unit_test(test_refused_texts),
+      cmocka_unit_test(test_stopped),
   };
   return cmocka_run_group_tests_name("gemma input", tests, nullptr, nullptr);
 }
