@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "core/status.h"
-#include "core/threads.h"
 #include "text/gemma_tokenizer.h"
+
+namespace npuseg::core {
+class Call;
+}  // namespace npuseg::core
 
 namespace npuseg::text {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/threads.h"
 #include "text/utf8.h"
 
 namespace npuseg::text {

@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "core/status.h"
-#include "core/threads.h"
 #include "text/added_tokens.h"
 #include "text/pair_table.h"
+
+namespace npuseg::core {
+class Call;
+}  // namespace npuseg::core
 
 namespace npuseg::text {
 

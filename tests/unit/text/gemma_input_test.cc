@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/threads.h"
+// Behind all others.
 #include "cmocka_cpp.h"
 
 namespace {
