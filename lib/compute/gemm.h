@@ -49,6 +49,25 @@ core::Status linear(const Exec& exec, core::ConstMatrixView x, const core::Tenso
 core::Status linear(const Exec& exec, core::ConstMatrixView x, core::ConstMatrixView weight,
                     core::MatrixView out, const Epilogue& epilogue = {});
 
+// A weight [N, K] in a form that its holder alone can read.
+class WeightReader {
+ public:
+  virtual ~WeightReader() = default;
+  // Inputs first .. first + depth of rows first_row .. as float32, row i from out + i * stride; any
+  // thread. first is a multiple of 64. False: all are zero, and `out` was not written.
+  virtual bool read(size_t first_row, size_t rows, size_t first, size_t depth, float* out,
+                    size_t stride) const = 0;
+
+ protected:
+  WeightReader() = default;
+  WeightReader(const WeightReader&) = default;
+  WeightReader& operator=(const WeightReader&) = default;
+};
+
+// The same with a weight of n rows that is read once for every few hundred rows of x.
+core::Status linear(const Exec& exec, core::ConstMatrixView x, const WeightReader& weight, size_t n,
+                    core::MatrixView out, const Epilogue& epilogue = {});
+
 // C [M,N] = alpha * A op(B) + beta * C on the calling thread, dense row-major with row strides.
 // b_is_transposed: B is [N,K], else [K,N]. The building block of all of the above.
 void sgemm(size_t m, size_t n, size_t k, float alpha, const float* a, size_t a_stride,

@@ -27,7 +27,7 @@ constexpr size_t kColBlock = 96;
 constexpr size_t kFewRows = 48;
 
 struct Scratch {
-  LineFloats widened;  // [panel, kDepth], rows of the weight
+  LineFloats widened;  // [panel or columns of the block, kDepth], rows of the weight
   LineFloats packed;   // [columns of the block / panel][kDepth][panel]
   LineFloats product;  // [rows of the block, columns of the block in whole panels]
 };
@@ -44,22 +44,31 @@ bool usable_in_place(const TensorView& tensor) {
          reinterpret_cast<uintptr_t>(tensor.data) % alignof(float) == 0;
 }
 
-// Where the rows of the weight come from: floats used in place, or stored values that are widened.
+// Where the rows of the weight come from: floats used in place, a reader, or stored values that are
+// widened.
 struct WeightRows {
   const float* plain = nullptr;
   size_t stride = 0;
+  const WeightReader* reader = nullptr;
   TensorView stored{};
 };
 
-// Inputs first .. first + depth of the weight's rows of the block as panels.
-void pack_weight(const WeightRows& weight, size_t k, const Block& block, size_t first, size_t depth,
+// Inputs first .. first + depth of the weight's rows of the block as panels; false when all are
+// zero.
+bool pack_weight(const WeightRows& weight, size_t k, const Block& block, size_t first, size_t depth,
                  Scratch* own, float* packed) {
   if (weight.plain != nullptr) {
     pack_transposed(weight.plain + block.first_col * weight.stride + first, weight.stride,
                     block.cols, depth, packed);
-    return;
+    return true;
   }
   const size_t panel = panel_columns();
+  if (weight.reader != nullptr) {
+    float* rows = own->widened.get(block.cols * depth);
+    if (!weight.reader->read(block.first_col, block.cols, first, depth, rows, depth)) return false;
+    pack_transposed(rows, depth, block.cols, depth, packed);
+    return true;
+  }
   float* widened = own->widened.get(panel * depth);
   for (size_t c = 0; c < block.cols; c += panel) {
     const size_t count = std::min(panel, block.cols - c);
@@ -68,6 +77,7 @@ void pack_weight(const WeightRows& weight, size_t k, const Block& block, size_t 
     }
     pack_transposed(widened, depth, count, depth, packed + c * depth);
   }
+  return true;
 }
 
 // Rows of x times rows of the weight, [rows of the block, width]; null when the call was stopped.
@@ -83,7 +93,10 @@ const float* multiply_block(core::Call& call, ConstMatrixView x, const WeightRow
     call.poll();
     if (call.stopped()) return nullptr;
     const size_t depth = std::min(kDepth, k - first);
-    pack_weight(weight, k, block, first, depth, own, packed);
+    if (!pack_weight(weight, k, block, first, depth, own, packed)) {
+      if (first == 0) std::fill_n(product, block.rows * width, 0.0f);
+      continue;
+    }
     for (size_t r = 0; r < block.rows; r += strip) {
       multiply_strip(std::min(strip, block.rows - r), x.row(block.first_row + r) + first, x.stride,
                      packed, width / panel, depth, first != 0, product + r * width, width);
@@ -218,7 +231,17 @@ Status linear(const Exec& exec, ConstMatrixView x, const TensorView& weight, Mat
 
 Status linear(const Exec& exec, ConstMatrixView x, ConstMatrixView weight, MatrixView out,
               const Epilogue& epilogue) {
-  return run(exec, x, WeightRows{weight.data, weight.stride, {}}, weight.rows, out, epilogue);
+  WeightRows rows;
+  rows.plain = weight.data;
+  rows.stride = weight.stride;
+  return run(exec, x, rows, weight.rows, out, epilogue);
+}
+
+Status linear(const Exec& exec, ConstMatrixView x, const WeightReader& weight, size_t n,
+              MatrixView out, const Epilogue& epilogue) {
+  WeightRows rows;
+  rows.reader = &weight;
+  return run(exec, x, rows, n, out, epilogue);
 }
 
 }  // namespace npuseg::compute

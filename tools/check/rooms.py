@@ -14,6 +14,7 @@ ALLOWED = {
     "bundle": {"core"},
     "compute": {"core"},
     "npu": {"core"},
+    "npu/soft": {"core", "bundle", "compute", "npu"},
     "model/sam3": {"core", "image", "text", "checkpoint", "compute"},
     "model/embeddinggemma2": {"core", "checkpoint", "compute"},
     "engine": {"core", "image", "text", "checkpoint", "compute", "model/sam3",

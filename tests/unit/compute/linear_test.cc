@@ -296,6 +296,55 @@ void test_stop(void**) {
   assert_true(written_share(out) < 0.25);
 }
 
+// The rows of a matrix, of which depths of nothing but zeros are not handed out.
+class Reader final : public npuseg::compute::WeightReader {
+ public:
+  Reader(const std::vector<float>& weight, size_t k) : weight_(weight), k_(k) {}
+  bool read(size_t first_row, size_t rows, size_t first, size_t depth, float* out,
+            size_t stride) const override {
+    bool any = false;
+    for (size_t r = 0; r < rows; ++r) {
+      const float* from = weight_.data() + (first_row + r) * k_ + first;
+      any = any || std::any_of(from, from + depth, [](float v) { return v != 0.0f; });
+    }
+    if (!any) return false;
+    for (size_t r = 0; r < rows; ++r) {
+      std::copy_n(weight_.data() + (first_row + r) * k_ + first, depth, out + r * stride);
+    }
+    return true;
+  }
+
+ private:
+  const std::vector<float>& weight_;
+  size_t k_;
+};
+
+void test_reader(void**) {
+  Random random(9);
+  // Depths begin at multiples of 384: the first, a middle and the last one are zeros in turn.
+  for (const auto& [m, n, k] : {std::array<size_t, 3>{50, 130, 1000}, {1, 7, 24}}) {
+    for (const size_t zeros : {size_t{0}, size_t{384}, size_t{768}, k}) {
+      std::vector<float> weight(n * k);
+      fill(weight, random);
+      for (size_t i = 0; i < weight.size(); ++i) {
+        if (zeros < k && i % k / 384 == zeros / 384) weight[i] = 0.0f;
+      }
+      std::vector<float> x(m * k);
+      fill(x, random);
+      std::vector<float> wanted(m * n);
+      std::vector<float> found(m * n);
+      OnThreads one(2);
+      assert_true(linear(one.exec, view(x.data(), m, k), view(weight.data(), n, k),
+                         view(wanted.data(), m, n))
+                      .ok());
+      assert_true(
+          linear(one.exec, view(x.data(), m, k), Reader(weight, k), n, view(found.data(), m, n))
+              .ok());
+      assert_true(found == wanted);
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -304,6 +353,7 @@ int main() {
       cmocka_unit_test(test_sgemm),      cmocka_unit_test(test_shapes),
       cmocka_unit_test(test_epilogues),  cmocka_unit_test(test_stored_types),
       cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_reader),
   };
   return on_every_target(
       [&] { return cmocka_run_group_tests_name("compute/linear", tests, nullptr, nullptr); });
