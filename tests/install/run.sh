@@ -99,7 +99,8 @@ if(npuseg_FOUND)
   message(FATAL_ERROR "0.2 accepted")
 endif()
 find_package(npuseg REQUIRED)'
-    cmake -S "$scratch/user" -B "$scratch/other" -DCMAKE_PREFIX_PATH="$prefix" > "$scratch/log" ||
+    cmake -S "$scratch/user" -B "$scratch/other" -G Ninja -DCMAKE_C_COMPILER="$cc" \
+      -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" > "$scratch/log" ||
       { cat "$scratch/log"; exit 1; }
     ;;
   add_subdirectory)
