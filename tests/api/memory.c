@@ -3,8 +3,9 @@
 #include "support.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-/* The address sanitizer keeps freed memory for a while, but counts what is in use. */
-#include <sanitizer/allocator_interface.h>
+/* The address sanitizer keeps freed memory for a while, but counts what is in use; GCC does not
+ * ship the header that declares it. */
+size_t __sanitizer_get_current_allocated_bytes(void);
 
 static long held_kib(void) { return (long)(__sanitizer_get_current_allocated_bytes() / 1024); }
 #else
