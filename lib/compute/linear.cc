@@ -21,14 +21,20 @@ namespace {
 // A block of the weight's columns over this many inputs, packed, takes a quarter of a small L2, its
 // sums half of it; the packing serves so many rows that it costs two percent.
 constexpr size_t kDepth = 384;
+// Sums this short cost little anyway, and shorter blocks have smaller errors.
+constexpr size_t kShortSum = 192;
+constexpr size_t kShortDepth = 32;
+
+size_t depth_of(size_t k) { return k <= kShortSum ? kShortDepth : kDepth; }
+
 constexpr size_t kRowBlock = 768;
 constexpr size_t kColBlock = 96;
 // Up to here reading the weight is not hidden behind the product by itself.
 constexpr size_t kFewRows = 48;
 
 struct Scratch {
-  LineFloats widened;  // [panel or columns of the block, kDepth], rows of the weight
-  LineFloats packed;   // [columns of the block / panel][kDepth][panel]
+  LineFloats widened;  // [panel or columns of the block, depth], rows of the weight
+  LineFloats packed;   // [columns of the block / panel][depth][panel]
   LineFloats product;  // [rows of the block, columns of the block in whole panels]
 };
 
@@ -87,12 +93,12 @@ const float* multiply_block(core::Call& call, ConstMatrixView x, const WeightRow
   const size_t panel = panel_columns();
   const size_t strip = strip_height();
   float* product = own->product.get(block.rows * width);
-  float* packed = own->packed.get(width * std::min(k, kDepth));
+  float* packed = own->packed.get(width * depth_of(k));
   if (k == 0) std::fill_n(product, block.rows * width, 0.0f);
-  for (size_t first = 0; first < k; first += kDepth) {
+  for (size_t first = 0; first < k; first += depth_of(k)) {
     call.poll();
     if (call.stopped()) return nullptr;
-    const size_t depth = std::min(kDepth, k - first);
+    const size_t depth = std::min(depth_of(k), k - first);
     if (!pack_weight(weight, k, block, first, depth, own, packed)) {
       if (first == 0) std::fill_n(product, block.rows * width, 0.0f);
       continue;
@@ -130,7 +136,7 @@ const float* multiply_few_rows(core::Call& call, ConstMatrixView x, const Weight
   const size_t k = x.cols;
   const size_t panel = panel_columns();
   float* product = own->product.get(block.rows * width);
-  float* packed = own->packed.get(panel * std::min(k, kDepth));
+  float* packed = own->packed.get(panel * depth_of(k));
   if (k == 0) std::fill_n(product, block.rows * width, 0.0f);
   std::vector<const float*> ahead;
   for (size_t c = 0; c < block.cols; c += panel) {
@@ -140,8 +146,8 @@ const float* multiply_few_rows(core::Call& call, ConstMatrixView x, const Weight
     own_panel.first_col += c;
     own_panel.cols = std::min(panel, block.cols - c);
     const size_t next = c + panel;
-    for (size_t first = 0; first < k; first += kDepth) {
-      const size_t depth = std::min(kDepth, k - first);
+    for (size_t first = 0; first < k; first += depth_of(k)) {
+      const size_t depth = std::min(depth_of(k), k - first);
       pack_weight(weight, k, own_panel, first, depth, own, packed);
       ahead.clear();
       if (next < block.cols) {

@@ -20,38 +20,40 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// gamma and residual may be null.
+// gamma and residual may be null. In double, rounded once: the norm of queries and keys feeds a
+// softmax, which multiplies every rounding before it.
 void RmsRow(const float* in, const float* gamma, const float* residual, float eps,
             float input_scale, float output_scale, float* out, size_t count) {
-  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
   const size_t lanes = hn::Lanes(d);
-  const auto scale = hn::Set(d, input_scale);
+  const auto scale = hn::Set(narrow, input_scale);
   auto squares = hn::Zero(d);
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto v = hn::Mul(hn::LoadU(d, in + i), scale);
+    const auto v = hn::PromoteTo(d, hn::Mul(hn::LoadU(narrow, in + i), scale));
     squares = hn::MulAdd(v, v, squares);
   }
-  float sum = hn::GetLane(hn::SumOfLanes(d, squares));
+  double sum = hn::GetLane(hn::SumOfLanes(d, squares));
   for (; i < count; ++i) {
-    const float v = in[i] * input_scale;
+    const auto v = static_cast<double>(in[i] * input_scale);
     sum += v * v;
   }
-  const double mean = static_cast<double>(sum) / static_cast<double>(count);
-  const auto factor = static_cast<float>(1.0 / std::sqrt(mean + static_cast<double>(eps)));
+  const double mean = sum / static_cast<double>(count);
+  const double factor = 1.0 / std::sqrt(mean + static_cast<double>(eps));
   const auto factors = hn::Set(d, factor);
-  const auto last = hn::Set(d, output_scale);
+  const auto last = hn::Set(d, static_cast<double>(output_scale));
   for (i = 0; i + lanes <= count; i += lanes) {
-    auto v = hn::Mul(hn::Mul(hn::LoadU(d, in + i), scale), factors);
-    if (gamma != nullptr) v = hn::Mul(v, hn::LoadU(d, gamma + i));
-    if (residual != nullptr) v = hn::Add(hn::LoadU(d, residual + i), v);
-    hn::StoreU(hn::Mul(v, last), d, out + i);
+    auto v = hn::Mul(hn::PromoteTo(d, hn::Mul(hn::LoadU(narrow, in + i), scale)), factors);
+    if (gamma != nullptr) v = hn::Mul(v, hn::PromoteTo(d, hn::LoadU(narrow, gamma + i)));
+    if (residual != nullptr) v = hn::Add(hn::PromoteTo(d, hn::LoadU(narrow, residual + i)), v);
+    hn::StoreU(hn::DemoteTo(narrow, hn::Mul(v, last)), narrow, out + i);
   }
   for (; i < count; ++i) {
-    float v = in[i] * input_scale * factor;
-    if (gamma != nullptr) v *= gamma[i];
-    if (residual != nullptr) v = residual[i] + v;
-    out[i] = v * output_scale;
+    double v = static_cast<double>(in[i] * input_scale) * factor;
+    if (gamma != nullptr) v *= static_cast<double>(gamma[i]);
+    if (residual != nullptr) v += static_cast<double>(residual[i]);
+    out[i] = static_cast<float>(v * static_cast<double>(output_scale));
   }
 }
 

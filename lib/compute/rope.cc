@@ -17,24 +17,32 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// In double, rounded once, as the norm before it.
 void RopeHalves(float* values, const float* cosine, const float* sine, size_t half) {
-  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
   const size_t lanes = hn::Lanes(d);
   float* upper = values + half;
+  const auto load = [&](const float* from)
+                        HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(narrow, from)); };
   size_t i = 0;
   for (; i + lanes <= half; i += lanes) {
-    const auto a = hn::LoadU(d, values + i);
-    const auto b = hn::LoadU(d, upper + i);
-    const auto c = hn::LoadU(d, cosine + i);
-    const auto s = hn::LoadU(d, sine + i);
-    hn::StoreU(hn::Sub(hn::Mul(a, c), hn::Mul(b, s)), d, values + i);
-    hn::StoreU(hn::Add(hn::Mul(b, c), hn::Mul(a, s)), d, upper + i);
+    const auto a = load(values + i);
+    const auto b = load(upper + i);
+    const auto c = load(cosine + i);
+    const auto s = load(sine + i);
+    const auto low = hn::Sub(hn::Mul(a, c), hn::Mul(b, s));
+    const auto high = hn::Add(hn::Mul(b, c), hn::Mul(a, s));
+    hn::StoreU(hn::DemoteTo(narrow, low), narrow, values + i);
+    hn::StoreU(hn::DemoteTo(narrow, high), narrow, upper + i);
   }
   for (; i < half; ++i) {
-    const float a = values[i];
-    const float b = upper[i];
-    values[i] = a * cosine[i] - b * sine[i];
-    upper[i] = b * cosine[i] + a * sine[i];
+    const auto a = static_cast<double>(values[i]);
+    const auto b = static_cast<double>(upper[i]);
+    const auto c = static_cast<double>(cosine[i]);
+    const auto s = static_cast<double>(sine[i]);
+    values[i] = static_cast<float>(a * c - b * s);
+    upper[i] = static_cast<float>(b * c + a * s);
   }
 }
 

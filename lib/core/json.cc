@@ -213,12 +213,14 @@ Result<JsonDocument> JsonDocument::parse(std::string_view text, const std::strin
     error = document.parsed_->parser.parse(text.empty() ? "" : text.data(), text.size(), true)
                 .get(document.parsed_->root);
   }
-  if (error == simdjson::NUMBER_ERROR) {
+  // Which error a long integer is depends on simdjson's version.
+  if (error != simdjson::SUCCESS && error != simdjson::MEMALLOC) {
     const std::string decimals = with_long_integers_as_decimals(text);
-    error = document.parsed_->parser.allocate(std::max<size_t>(decimals.size(), 32), max_depth);
-    if (error == simdjson::SUCCESS) {
-      error = document.parsed_->parser.parse(decimals.data(), decimals.size(), true)
-                  .get(document.parsed_->root);
+    const size_t bytes = std::max<size_t>(decimals.size(), 32);
+    if (document.parsed_->parser.allocate(bytes, max_depth) == simdjson::SUCCESS &&
+        document.parsed_->parser.parse(decimals.data(), decimals.size(), true)
+                .get(document.parsed_->root) == simdjson::SUCCESS) {
+      error = simdjson::SUCCESS;
     }
   }
   if (error == simdjson::MEMALLOC) {
