@@ -16,7 +16,7 @@ ALLOWED = {
     "npu": {"core"},
     "npu/soft": {"core", "bundle", "compute", "npu"},
     "model/sam3": {"core", "image", "text", "checkpoint", "compute"},
-    "model/embeddinggemma2": {"core", "checkpoint", "compute"},
+    "model/embeddinggemma2": {"core", "checkpoint", "bundle", "compute", "npu"},
     "engine": {"core", "image", "text", "checkpoint", "compute", "model/sam3",
                "model/embeddinggemma2"},
     "api": {"core", "image", "text", "checkpoint", "compute", "model/sam3",

@@ -10,6 +10,7 @@
 #include "model/embeddinggemma2/text_encoder.h"
 #include "model/embeddinggemma2/vision_embedder.h"
 #include "model/embeddinggemma2/vision_encoder.h"
+#include "model/embeddinggemma2/weights.h"
 
 namespace npuseg::embeddinggemma2 {
 
@@ -48,9 +49,11 @@ Status embed_pack(const Model& model, const Exec& exec, std::span<const Sequence
                   core::MatrixView out) {
   NPUSEG_ASSIGN_OR_RETURN(const PackedTokens packed, embed_tokens(model, exec, sequences));
   NPUSEG_ASSIGN_OR_RETURN(const Matrix tokens, run_text_encoder(model, exec, packed));
-  NPUSEG_ASSIGN_OR_RETURN(const Matrix pooled,
-                          pool_tokens(model, exec, tokens.view(), packed.starts));
-  return project_embeddings(model, exec, pooled.view(), out);
+  NPUSEG_ASSIGN_OR_RETURN(
+      const Matrix pooled,
+      pool_tokens(exec, {model.weights().text.norm, model.config().text.rms_norm_eps},
+                  tokens.view(), packed.starts));
+  return project_embeddings(exec, model.weights().text.embedding_projection, pooled.view(), out);
 }
 
 }  // namespace
@@ -62,8 +65,8 @@ Result<Matrix> encode_picture(const Model& model, core::Call& call, const Patche
   NPUSEG_ASSIGN_OR_RETURN(Matrix tokens, embed_patches(model, exec, patches));
   NPUSEG_RETURN_IF_ERROR(
       run_vision_encoder(model, exec, patches.grid_width, patches.grid_height, tokens.view()));
-  NPUSEG_ASSIGN_OR_RETURN(const Matrix pooled,
-                          pool_patches(model, exec, tokens.view(), patches.grid_width));
+  NPUSEG_ASSIGN_OR_RETURN(const Matrix pooled, pool_patches(exec, tokens.view(), patches.grid_width,
+                                                            model.config().vision->pooling));
   return project_soft_tokens(model, exec, pooled.view());
 }
 

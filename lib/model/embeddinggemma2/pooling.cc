@@ -5,9 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include "compute/rms_norm.h"
-#include "model/embeddinggemma2/weights.h"
-
 namespace npuseg::embeddinggemma2 {
 
 using compute::Exec;
@@ -36,12 +33,11 @@ void to_unit_length(const float* in, size_t count, float* out) {
 
 }  // namespace
 
-Result<Matrix> pool_tokens(const Model& model, const Exec& exec, ConstMatrixView tokens,
+Result<Matrix> pool_tokens(const Exec& exec, const compute::RmsNorm& norm, ConstMatrixView tokens,
                            std::span<const size_t> starts) {
   NPUSEG_ASSIGN_OR_RETURN(Matrix normed,
                           Matrix::make(exec.budget, tokens.rows, tokens.cols, "text activations"));
-  NPUSEG_RETURN_IF_ERROR(compute::rms_norm(
-      exec, tokens, {model.weights().text.norm, model.config().text.rms_norm_eps}, normed.view()));
+  NPUSEG_RETURN_IF_ERROR(compute::rms_norm(exec, tokens, norm, normed.view()));
   const size_t sequences = starts.size() - 1;
   NPUSEG_ASSIGN_OR_RETURN(Matrix pooled,
                           Matrix::make(exec.budget, sequences, tokens.cols, "pooled tokens"));
@@ -61,10 +57,9 @@ Result<Matrix> pool_tokens(const Model& model, const Exec& exec, ConstMatrixView
   return pooled;
 }
 
-Status project_embeddings(const Model& model, const Exec& exec, ConstMatrixView pooled,
-                          MatrixView out) {
-  NPUSEG_RETURN_IF_ERROR(
-      compute::linear(exec, pooled, model.weights().text.embedding_projection, out));
+Status project_embeddings(const Exec& exec, const core::TensorView& projection,
+                          ConstMatrixView pooled, MatrixView out) {
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, pooled, projection, out));
   for (size_t r = 0; r < out.rows; ++r) to_unit_length(out.row(r), out.cols, out.row(r));
   return {};
 }

@@ -14,9 +14,9 @@ using core::ConstMatrixView;
 using core::Matrix;
 using core::Result;
 
-Result<Matrix> pool_patches(const Model& model, const Exec& exec, ConstMatrixView tokens,
-                            size_t grid_width) {
-  const size_t side = model.config().vision->pooling;
+Result<Matrix> pool_patches(const Exec& exec, ConstMatrixView tokens, size_t grid_width,
+                            size_t pooling) {
+  const size_t side = pooling;
   const size_t across = grid_width / side;
   const size_t hidden = tokens.cols;
   const auto members = static_cast<float>(side * side);

@@ -9,8 +9,8 @@ namespace npuseg::embeddinggemma2 {
 
 // Means of pooling x pooling patches times sqrt(hidden size), [cells, vision hidden size],
 // row-major over the pooled grid.
-core::Result<core::Matrix> pool_patches(const Model& model, const compute::Exec& exec,
-                                        core::ConstMatrixView tokens, size_t grid_width);
+core::Result<core::Matrix> pool_patches(const compute::Exec& exec, core::ConstMatrixView tokens,
+                                        size_t grid_width, size_t pooling);
 
 // [cells, vision hidden size] -> [cells, text hidden size]
 core::Result<core::Matrix> project_soft_tokens(const Model& model, const compute::Exec& exec,

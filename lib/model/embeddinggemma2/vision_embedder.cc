@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/embeddinggemma2/vision_embedder.h"
 
-#include <vector>
+#include <utility>
 
 #include "compute/elementwise.h"
 #include "model/embeddinggemma2/weights.h"
@@ -41,45 +41,51 @@ Status check_patches(const EmbeddingGemma2Config& config, const Patches& patches
   return {};
 }
 
-Result<Matrix> embed_patches(const Model& model, const Exec& exec, const Patches& patches) {
-  NPUSEG_RETURN_IF_ERROR(check_patches(model.config(), patches));
-  const auto& vision = *model.config().vision;
-  const auto& weights = model.weights().vision;
+Result<PatchRows> prepare_patches(const Exec& exec, const EmbeddingGemma2Config::Vision& vision,
+                                  const core::TensorView& table, const Patches& patches) {
   const size_t hidden = vision.hidden_size;
   const size_t count = patches.pixels.rows;
   const size_t width = patches.grid_width;
-
-  // From [0, 1] to [-1, 1].
-  NPUSEG_ASSIGN_OR_RETURN(Matrix centred,
+  PatchRows rows;
+  NPUSEG_ASSIGN_OR_RETURN(rows.centred,
                           Matrix::make(exec.budget, count, vision.patch_values(), "patches"));
   // Vectors of the columns that occur, then of the rows.
   NPUSEG_ASSIGN_OR_RETURN(
-      Matrix table, Matrix::make(exec.budget, width + patches.grid_height, hidden, "positions"));
-  const auto& stored = weights.position_embedding_table;
-  compute::widen(stored, 0, width * hidden, table.data());
-  compute::widen(stored, vision.position_rows * hidden, patches.grid_height * hidden,
-                 table.view().row(width));
-  NPUSEG_ASSIGN_OR_RETURN(Matrix tokens, Matrix::make(exec.budget, count, hidden, "vision tokens"));
+      Matrix used, Matrix::make(exec.budget, width + patches.grid_height, hidden, "positions"));
+  compute::widen(table, 0, width * hidden, used.data());
+  compute::widen(table, vision.position_rows * hidden, patches.grid_height * hidden,
+                 used.view().row(width));
+  NPUSEG_ASSIGN_OR_RETURN(rows.positions,
+                          Matrix::make(exec.budget, count, hidden, "vision tokens"));
   NPUSEG_RETURN_IF_ERROR(core::parallel_for(
       *exec.call, patches.grid_height,
       [&](size_t y, int) {
-        const float* down = table.view().row(width + y);
+        const float* down = used.view().row(width + y);
         for (size_t x = 0; x < width; ++x) {
           const size_t patch = y * width + x;
           const float* from = patches.pixels.row(patch);
-          float* to = centred.view().row(patch);
-          for (size_t i = 0; i < centred.cols(); ++i) to[i] = 2.0f * (from[i] - 0.5f);
-          const float* across = table.view().row(x);
-          float* token = tokens.view().row(patch);
-          for (size_t i = 0; i < hidden; ++i) token[i] = across[i] + down[i];
+          float* to = rows.centred.view().row(patch);
+          for (size_t i = 0; i < rows.centred.cols(); ++i) to[i] = 2.0f * (from[i] - 0.5f);
+          const float* across = used.view().row(x);
+          float* position = rows.positions.view().row(patch);
+          for (size_t i = 0; i < hidden; ++i) position[i] = across[i] + down[i];
         }
       },
-      static_cast<double>(count * (hidden + centred.cols()))));
+      static_cast<double>(count * (hidden + rows.centred.cols()))));
+  return rows;
+}
+
+Result<Matrix> embed_patches(const Model& model, const Exec& exec, const Patches& patches) {
+  NPUSEG_RETURN_IF_ERROR(check_patches(model.config(), patches));
+  const auto& weights = model.weights().vision;
+  NPUSEG_ASSIGN_OR_RETURN(
+      PatchRows rows,
+      prepare_patches(exec, *model.config().vision, weights.position_embedding_table, patches));
   compute::Epilogue epilogue;
-  epilogue.residual = tokens.view();
-  NPUSEG_RETURN_IF_ERROR(
-      compute::linear(exec, centred.view(), weights.input_proj, tokens.view(), epilogue));
-  return tokens;
+  epilogue.residual = rows.positions.view();
+  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, rows.centred.view(), weights.input_proj,
+                                         rows.positions.view(), epilogue));
+  return std::move(rows.positions);
 }
 
 }  // namespace npuseg::embeddinggemma2

@@ -14,6 +14,7 @@
 #include "model/embeddinggemma2/text_encoder.h"
 #include "model/embeddinggemma2/vision_embedder.h"
 #include "model/embeddinggemma2/vision_encoder.h"
+#include "model/embeddinggemma2/weights.h"
 // Behind all others.
 #include "gemma_fixture.h"
 
@@ -182,7 +183,8 @@ void test_b1(void**) {
       }));
   assert_int_equal(seen, 4);
   const size_t first[] = {0, 1};
-  const Matrix normed = must(pool_tokens(*model, exec, h.view(), first));
+  const Matrix normed = must(pool_tokens(
+      exec, {model->weights().text.norm, model->config().text.rms_norm_eps}, h.view(), first));
   Matrix projected = must(Matrix::make(nullptr, 1, 12, "test"));
   must(npuseg::compute::linear(exec, normed.view(), model->weights().text.embedding_projection,
                                projected.view()));
@@ -205,7 +207,7 @@ void test_b2(void**) {
   must(run_vision_encoder(*model, exec, 8, 4, tokens.view(), [&](size_t i, ConstMatrixView at) {
     near("B2 vision layer", at.row(9), layers[i]);
   }));
-  const Matrix pooled = must(pool_patches(*model, exec, tokens.view(), 8));
+  const Matrix pooled = must(pool_patches(exec, tokens.view(), 8, model->config().vision->pooling));
   near("B2 cell 5", pooled.view().row(5), {9.36595795, 7.55675466, -3.55599639, 16.36309974});
   const Matrix soft = must(project_soft_tokens(*model, exec, pooled.view()));
   near("B2 soft token 5", soft.view().row(5), {0.00022359, -0.39204489, 0.59197449, -0.51226598});

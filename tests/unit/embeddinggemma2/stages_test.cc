@@ -20,6 +20,7 @@
 #include "model/embeddinggemma2/text_encoder.h"
 #include "model/embeddinggemma2/vision_embedder.h"
 #include "model/embeddinggemma2/vision_encoder.h"
+#include "model/embeddinggemma2/weights.h"
 // Behind all others.
 #include "gemma_fixture.h"
 
@@ -198,7 +199,8 @@ void check_pictures(const Case& c, const Exec& exec, std::vector<Matrix>* soft) 
                             [&](size_t i, ConstMatrixView layer) {
                               check(c.golden, c.name(), at + "layer." + std::to_string(i), layer);
                             }));
-    const Matrix pooled = must(pool_patches(*c.model, exec, tokens.view(), patches.grid_width));
+    const Matrix pooled = must(
+        pool_patches(exec, tokens.view(), patches.grid_width, c.model->config().vision->pooling));
     check(c.golden, c.name(), at + "pooled", pooled.view());
     soft->push_back(must(project_soft_tokens(*c.model, exec, pooled.view())));
     check(c.golden, c.name(), at + "soft", soft->back().view());
@@ -219,7 +221,9 @@ void check_input(const Case& c, const Exec& exec, size_t s, const Sequence& sequ
       must(run_text_encoder(*c.model, exec, packed, [&](size_t i, ConstMatrixView tokens) {
         check(c.golden, c.name(), at + "layer." + std::to_string(i), tokens);
       }));
-  const Matrix pooled = must(pool_tokens(*c.model, exec, h.view(), packed.starts));
+  const Matrix pooled =
+      must(pool_tokens(exec, {c.model->weights().text.norm, c.model->config().text.rms_norm_eps},
+                       h.view(), packed.starts));
   check(c.golden, c.name(), at + "mean", pooled.view());
 }
 

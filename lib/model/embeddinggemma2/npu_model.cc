@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a bundle for a device, and its steps.
+#include "model/embeddinggemma2/npu_model.h"
+
+#include <algorithm>
+
+#include "compute/elementwise.h"
+#include "model/embeddinggemma2/npu_kernels.h"
+#include "model/embeddinggemma2/npu_weights.h"
+#include "model/embeddinggemma2/rope_cache.h"
+#include "model/embeddinggemma2/stage_timer.h"
+
+namespace npuseg::embeddinggemma2 {
+
+using bundle::Gemma2Params;
+using core::Code;
+using core::format;
+using core::Result;
+using core::Status;
+
+namespace {
+
+constexpr const char* kLogSource = "model.embeddinggemma2";
+
+// The graph keeps one table of rotations a kind of layer.
+Status check_heads(const bundle::Bundle& bundle) {
+  const Gemma2Params& p = bundle.gemma2().params;
+  for (size_t i = 0; i < p.layers; ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (p.global[i] != p.global[j] ||
+          (p.head_dims[i] == p.head_dims[j] && p.kv_heads[i] == p.kv_heads[j])) {
+        continue;
+      }
+      return {Code::kUnsupported,
+              format("cannot use bundle: %s: layers %zu and %zu are of one kind with other heads; "
+                     "use a bundle of EmbeddingGemma 2",
+                     bundle.directory().c_str(), j, i)};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+EmbeddingGemma2Config config_of(const Gemma2Params& params) {
+  EmbeddingGemma2Config config;
+  auto& text = config.text;
+  text.hidden_size = params.dim;
+  text.intermediate_size = params.inner;
+  text.layers = params.layers;
+  text.heads = params.heads;
+  text.per_layer_size = params.ple;
+  text.embedding_dim = params.out;
+  text.sliding_window = params.window;
+  text.max_positions = params.t_rows;
+  text.rms_norm_eps = params.eps;
+  text.is_full = params.global;
+  text.sliding.rope_theta = static_cast<double>(params.theta_sliding);
+  text.full.rope_theta = static_cast<double>(params.theta_global);
+  for (size_t i = 0; i < params.layers; ++i) {
+    auto& kind = params.global[i] ? text.full : text.sliding;
+    kind.head_dim = params.head_dims[i];
+    kind.kv_heads = params.kv_heads[i];
+  }
+  EmbeddingGemma2Config::Vision vision;
+  vision.hidden_size = params.v_dim;
+  vision.intermediate_size = params.v_inner;
+  vision.layers = params.v_layers;
+  vision.heads = vision.kv_heads = params.v_heads;
+  vision.head_dim = params.v_head_dim;
+  vision.patch_size = params.v_patch;
+  vision.pooling = params.v_pool;
+  vision.rms_norm_eps = params.v_eps;
+  vision.rope_theta = static_cast<double>(params.v_theta);
+  config.vision = vision;
+  return config;
+}
+
+NpuModel::NpuModel() = default;
+NpuModel::~NpuModel() = default;
+
+Result<std::shared_ptr<NpuModel>> NpuModel::load(std::shared_ptr<const bundle::Bundle> bundle,
+                                                 std::shared_ptr<npu::Device> device,
+                                                 const Options& options) {
+  compute::apply_isa_limit();
+  if (bundle->kind() != bundle::BundleKind::kEmbeddingGemma2) {
+    return Status(Code::kUnsupported, "cannot use bundle: " + bundle->directory() +
+                                          ": it is no EmbeddingGemma 2 bundle");
+  }
+  NPUSEG_RETURN_IF_ERROR(check_heads(*bundle));
+  std::shared_ptr<NpuModel> model(new NpuModel);
+  model->bundle_ = bundle;
+  model->budget_ = options.budget;
+  const bundle::Gemma2Manifest& manifest = bundle->gemma2();
+  model->config_ = config_of(manifest.params);
+  model->weights_ = std::make_unique<NpuWeights>();
+  NPUSEG_RETURN_IF_ERROR(NpuWeights::bind(*bundle, model->weights_.get()));
+  const NpuWeights& weights = *model->weights_;
+  model->config_.vision->position_rows = weights.positions.shape[1];
+  // A bundle without texts still has the four vectors around a picture.
+  model->config_.text.vocab_size = weights.embeddings.empty() ? 0 : weights.embeddings.shape[1];
+  if (manifest.params.bos) model->special_.start = *manifest.params.bos;
+  if (manifest.params.eos) model->special_.end = *manifest.params.eos;
+  for (const auto& [id, text] : manifest.added_tokens) {
+    if (text == "<|image>") model->special_.begin_image = static_cast<int64_t>(id);
+    if (text == "<image|>") model->special_.end_image = static_cast<int64_t>(id);
+    if (text == "<|image|>") model->config_.image_token_id = static_cast<int64_t>(id);
+  }
+  model->config_.boi_token_id = model->special_.begin_image;
+  model->config_.eoi_token_id = model->special_.end_image;
+  model->ropes_ = std::make_unique<Ropes>(model->config_);
+  NPUSEG_ASSIGN_OR_RETURN(model->kernels_, NpuKernels::make(bundle, device));
+  for (const auto& weight : manifest.packed_weights()) {
+    const bundle::Gemma2Gemm& gemm = manifest.gemms.find(weight.gemm)->second;
+    model->parameters_ += gemm.k * gemm.n;
+  }
+  for (const auto& [name, tensor] : bundle->tensors().all()) {
+    // Not the references that the bundle carries for checks.
+    if (name.starts_with("ref.") || name.starts_with("tref.") || name.starts_with("tok.")) continue;
+    model->weight_bytes_ += tensor.view.bytes();
+    if (tensor.view.dtype != core::DType::kU8) model->parameters_ += tensor.view.shape.elements();
+  }
+  options.log(
+      core::LogLevel::kInfo, kLogSource,
+      format("%s: %zu parameters packed for an NPU, vectors of %zu, texts of up to %zu "
+             "tokens, on %s, %zu contexts",
+             bundle->directory().c_str(), model->parameters_, model->config_.text.embedding_dim,
+             manifest.params.max_text_tokens, device->name().c_str(), bundle->contexts()));
+  return model;
+}
+
+npu::DeviceCounters NpuModel::counters() const { return kernels_->device().counters(); }
+
+}  // namespace npuseg::embeddinggemma2

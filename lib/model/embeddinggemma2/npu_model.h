@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// EmbeddingGemma 2 replayed from an IRON bundle, kernel by kernel: the same steps as the float
+// graph (embeddinggemma2.h), its linear layers and the pictures' attention on a device, the rest on
+// the host (spec iron-bundle-embeddinggemma2.md, sections 11 to 13).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "bundle/bundle.h"
+#include "model/embeddinggemma2/embeddinggemma2.h"
+#include "npu/device.h"
+
+namespace npuseg::embeddinggemma2 {
+
+class NpuKernels;
+struct NpuWeights;
+
+// Any number of threads may use one model; their work on the device is done one after the other.
+class NpuModel {
+ public:
+  struct Options {
+    core::MemoryBudgetPtr budget;
+    core::Logger log;
+  };
+  static core::Result<std::shared_ptr<NpuModel>> load(std::shared_ptr<const bundle::Bundle> bundle,
+                                                      std::shared_ptr<npu::Device> device,
+                                                      const Options& options);
+  ~NpuModel();
+
+  // What the bundle's params say, as a checkpoint's config would. Ids are those of SpecialIds.
+  [[nodiscard]] const EmbeddingGemma2Config& config() const { return config_; }
+  [[nodiscard]] size_t parameters() const { return parameters_; }
+  [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }
+  [[nodiscard]] npu::DeviceCounters counters() const;
+
+  // Around a picture the vectors of these four ids are the bundle's own; a bundle without texts
+  // knows no others.
+  struct SpecialIds {
+    int64_t start = 2;
+    int64_t begin_image = 255999;
+    int64_t end_image = 258882;
+    int64_t end = 1;
+  };
+  [[nodiscard]] const SpecialIds& special_ids() const { return special_; }
+
+  // As the functions of these names in embeddinggemma2.h.
+  core::Result<core::Matrix> encode_picture(core::Call& call, const Patches& patches,
+                                            StageTimes* times);
+  core::Result<core::Matrix> embed(core::Call& call, std::span<const Sequence> sequences,
+                                   StageTimes* times);
+
+ private:
+  NpuModel();
+  core::Status check_sequences(std::span<const Sequence> sequences) const;
+  core::Status encode_rows(const compute::Exec& exec, const Patches& patches, core::MatrixView x);
+  core::Status vision_layer(const compute::Exec& exec, size_t layer, const Patches& patches,
+                            core::MatrixView x, core::MatrixView branch, core::MatrixView qkv);
+  core::Status text_layer(const compute::Exec& exec, size_t layer, std::span<const size_t> starts,
+                          const int32_t* positions, core::MatrixView x, core::MatrixView branch,
+                          core::MatrixView gate, core::MatrixView qkv);
+  core::Status text_attention(const compute::Exec& exec, size_t layer,
+                              std::span<const size_t> starts, const int32_t* positions,
+                              core::MatrixView qkv);
+  core::Status embed_pack(const compute::Exec& exec, std::span<const Sequence> sequences,
+                          core::MatrixView out);
+  void embed_id(int64_t id, bool beside_picture, float* out) const;
+
+  std::shared_ptr<const bundle::Bundle> bundle_;
+  EmbeddingGemma2Config config_;
+  SpecialIds special_;
+  std::unique_ptr<NpuWeights> weights_;
+  std::unique_ptr<Ropes> ropes_;
+  core::MemoryBudgetPtr budget_;
+  size_t parameters_ = 0;
+  size_t weight_bytes_ = 0;
+  std::mutex mutex_;
+  std::unique_ptr<NpuKernels> kernels_;  // used under mutex_
+};
+
+// What a bundle's params say in the terms of a checkpoint's config.
+EmbeddingGemma2Config config_of(const bundle::Gemma2Params& params);
+
+}  // namespace npuseg::embeddinggemma2
