@@ -129,8 +129,9 @@ void lines_of(const WeightRows& weight, size_t k, size_t first_row, size_t count
   }
 }
 
-// multiply_block for so few rows that reading the weight takes as long as the product: the next
-// panel's part of it is fetched while a panel is multiplied.
+// multiply_block for so few rows that reading the weight from memory takes as long as the product:
+// the next panel's part of it is fetched while a panel is multiplied. Not for readers, whose work
+// is their own.
 const float* multiply_few_rows(core::Call& call, ConstMatrixView x, const WeightRows& weight,
                                const Block& block, size_t width, Scratch* own) {
   const size_t k = x.cols;
@@ -212,7 +213,8 @@ Status run(const Exec& exec, ConstMatrixView x, const WeightRows& weight, size_t
         block.first_col = index / down * cols;
         block.cols = std::min(cols, n - block.first_col);
         const size_t width = round_up(block.cols, panel);
-        const auto multiply = block.rows <= kFewRows ? multiply_few_rows : multiply_block;
+        const bool few = block.rows <= kFewRows && weight.reader == nullptr;
+        const auto multiply = few ? multiply_few_rows : multiply_block;
         const float* product =
             multiply(*exec.call, x, weight, block, width, &scratch[static_cast<size_t>(slot)]);
         if (product == nullptr) return;

@@ -322,7 +322,8 @@ class Reader final : public npuseg::compute::WeightReader {
 void test_reader(void**) {
   Random random(9);
   // Depths begin at multiples of 384: the first, a middle and the last one are zeros in turn.
-  for (const auto& [m, n, k] : {std::array<size_t, 3>{50, 130, 1000}, {1, 7, 24}}) {
+  for (const auto& [m, n, k] :
+       {std::array<size_t, 3>{50, 130, 1000}, {48, 130, 1000}, {5, 300, 1000}, {1, 7, 24}}) {
     for (const size_t zeros : {size_t{0}, size_t{384}, size_t{768}, k}) {
       std::vector<float> weight(n * k);
       fill(weight, random);
