@@ -90,15 +90,16 @@ bool pack_weight(const WeightRows& weight, size_t k, const Block& block, size_t 
 const float* multiply_block(core::Call& call, ConstMatrixView x, const WeightRows& weight,
                             const Block& block, size_t width, Scratch* own) {
   const size_t k = x.cols;
+  const size_t most = depth_of(k);
   const size_t panel = panel_columns();
   const size_t strip = strip_height();
   float* product = own->product.get(block.rows * width);
-  float* packed = own->packed.get(width * depth_of(k));
+  float* packed = own->packed.get(width * most);
   if (k == 0) std::fill_n(product, block.rows * width, 0.0f);
-  for (size_t first = 0; first < k; first += depth_of(k)) {
+  for (size_t first = 0; first < k; first += most) {
     call.poll();
     if (call.stopped()) return nullptr;
-    const size_t depth = std::min(depth_of(k), k - first);
+    const size_t depth = std::min(most, k - first);
     if (!pack_weight(weight, k, block, first, depth, own, packed)) {
       if (first == 0) std::fill_n(product, block.rows * width, 0.0f);
       continue;
@@ -111,11 +112,10 @@ const float* multiply_block(core::Call& call, ConstMatrixView x, const WeightRow
   return product;
 }
 
-// Where the stored values of inputs first .. first + depth of `count` rows of the weight lie.
+// Adds where the stored values of inputs first .. first + depth of `count` rows of the weight lie.
 void lines_of(const WeightRows& weight, size_t k, size_t first_row, size_t count, size_t first,
               size_t depth, std::vector<const float*>* lines) {
   constexpr size_t kLine = 64;
-  lines->clear();
   const bool plain = weight.plain != nullptr;
   const size_t size = plain ? sizeof(float) : core::dtype_bytes(weight.stored.dtype);
   const size_t stride = plain ? weight.stride : k;
@@ -135,26 +135,25 @@ void lines_of(const WeightRows& weight, size_t k, size_t first_row, size_t count
 const float* multiply_few_rows(core::Call& call, ConstMatrixView x, const WeightRows& weight,
                                const Block& block, size_t width, Scratch* own) {
   const size_t k = x.cols;
+  const size_t most = depth_of(k);
   const size_t panel = panel_columns();
   float* product = own->product.get(block.rows * width);
-  float* packed = own->packed.get(panel * depth_of(k));
+  float* packed = own->packed.get(panel * most);
   if (k == 0) std::fill_n(product, block.rows * width, 0.0f);
   std::vector<const float*> ahead;
   for (size_t c = 0; c < block.cols; c += panel) {
     call.poll();
     if (call.stopped()) return nullptr;
-    Block own_panel = block;
-    own_panel.first_col += c;
-    own_panel.cols = std::min(panel, block.cols - c);
-    const size_t next = c + panel;
-    for (size_t first = 0; first < k; first += depth_of(k)) {
-      const size_t depth = std::min(depth_of(k), k - first);
-      pack_weight(weight, k, own_panel, first, depth, own, packed);
+    Block one = block;
+    one.first_col += c;
+    one.cols = std::min(panel, block.cols - c);
+    const size_t next = std::min(block.cols, c + panel);
+    for (size_t first = 0; first < k; first += most) {
+      const size_t depth = std::min(most, k - first);
+      pack_weight(weight, k, one, first, depth, own, packed);
       ahead.clear();
-      if (next < block.cols) {
-        lines_of(weight, k, block.first_col + next, std::min(panel, block.cols - next), first,
-                 depth, &ahead);
-      }
+      lines_of(weight, k, block.first_col + next, std::min(panel, block.cols - next), first, depth,
+               &ahead);
       multiply_panel(block.rows, x.row(block.first_row) + first, x.stride, packed, depth,
                      first != 0, product + c, width, ahead.data(), ahead.size());
     }

@@ -58,8 +58,10 @@ void TransposePanel(const float* from, size_t stride, size_t columns, size_t dep
 
 void MultiplyStrip(size_t rows, const float* a, size_t a_stride, const float* packed, size_t panels,
                    size_t depth, bool accumulate, float* sums, size_t sums_stride) {
-  strip_times_panels<kStripRows>(rows, a, a_stride, packed, panels, depth, accumulate, sums,
-                                 sums_stride);
+  for (size_t p = 0; p < panels; ++p) {
+    strip_times_panel<kStripRows>(rows, a, a_stride, packed + p * depth * panel_width(), depth,
+                                  accumulate, sums + p * panel_width(), sums_stride, nullptr, 0);
+  }
 }
 
 void MultiplyPanel(size_t rows, const float* a, size_t a_stride, const float* panel, size_t depth,

@@ -74,32 +74,25 @@ struct StripSums<0> {
 
 // sums[r, :] = (accumulate ? sums[r, :] : 0) + (a[r, 0..depth) * panel [depth, panel_width()]). The
 // product is summed by itself: the error of a long sum grows with its longest chain of additions.
-// The cache lines `ahead` are asked for on the way.
+// The cache lines `ahead`, at most `depth`, are asked for on the way.
 template <size_t kCount>
 HWY_INLINE void strip_product(const float* HWY_RESTRICT a, size_t a_stride,
                               const float* HWY_RESTRICT panel, size_t depth, bool accumulate,
                               float* HWY_RESTRICT sums, size_t sums_stride,
-                              const float* const* ahead = nullptr, size_t ahead_count = 0) {
+                              const float* const* ahead, size_t ahead_count) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   StripSums<kCount> strip;
   strip.zero();
-  size_t i = 0;
-  if (ahead_count != 0) {
-    const size_t steps = depth / ahead_count;
-    for (size_t line = 0; line < ahead_count; ++line) {
-      hwy::Prefetch(ahead[line]);
-      for (const size_t end = i + steps; i < end; ++i) {
-        const auto b0 = hn::LoadU(d, panel + i * 2 * lanes);
-        const auto b1 = hn::LoadU(d, panel + i * 2 * lanes + lanes);
-        strip.add(a + i, a_stride, b0, b1);
-      }
+  const size_t steps = ahead_count == 0 ? depth : depth / ahead_count;
+  for (size_t i = 0, line = 0; i < depth; ++line) {
+    if (line < ahead_count) hwy::Prefetch(ahead[line]);
+    const size_t end = line + 1 < ahead_count ? i + steps : depth;
+    for (; i < end; ++i) {
+      const auto b0 = hn::LoadU(d, panel + i * 2 * lanes);
+      const auto b1 = hn::LoadU(d, panel + i * 2 * lanes + lanes);
+      strip.add(a + i, a_stride, b0, b1);
     }
-  }
-  for (; i < depth; ++i) {
-    const auto b0 = hn::LoadU(d, panel + i * 2 * lanes);
-    const auto b1 = hn::LoadU(d, panel + i * 2 * lanes + lanes);
-    strip.add(a + i, a_stride, b0, b1);
   }
   if (accumulate) {
     strip.add_to(sums, sums_stride);
@@ -122,24 +115,6 @@ HWY_INLINE void strip_times_panel(size_t rows, const float* a, size_t a_stride, 
   }
   strip_product<kCount>(a, a_stride, panel, depth, accumulate, sums, sums_stride, ahead,
                         ahead_count);
-}
-
-// The strip times panel after panel ([panels][depth][panel_width()]); 1 <= rows <= kCount.
-template <size_t kCount>
-HWY_INLINE void strip_times_panels(size_t rows, const float* a, size_t a_stride,
-                                   const float* packed, size_t panels, size_t depth,
-                                   bool accumulate, float* sums, size_t sums_stride) {
-  if constexpr (kCount > 1) {
-    if (rows < kCount) {
-      strip_times_panels<kCount - 1>(rows, a, a_stride, packed, panels, depth, accumulate, sums,
-                                     sums_stride);
-      return;
-    }
-  }
-  for (size_t p = 0; p < panels; ++p) {
-    strip_product<kCount>(a, a_stride, packed + p * depth * panel_width(), depth, accumulate,
-                          sums + p * panel_width(), sums_stride);
-  }
 }
 
 }  // namespace HWY_NAMESPACE
