@@ -25,26 +25,6 @@ namespace {
 // enough that the activations stay small beside the weights.
 constexpr size_t kPackTokens = 2048;
 
-// Ends of the runs of sequences that are packed together; a long sequence is a run of its own.
-Result<std::vector<size_t>> pack_ends(const EmbeddingGemma2Config& config,
-                                      std::span<const Sequence> sequences) {
-  std::vector<size_t> ends;
-  size_t tokens = 0;
-  for (size_t s = 0; s < sequences.size(); ++s) {
-    auto count = check_sequence(config, sequences[s]);
-    if (!count.ok()) {
-      return std::move(count).status().with_context(core::format("input %zu", s));
-    }
-    if (tokens != 0 && tokens + count.value() > kPackTokens) {
-      ends.push_back(s);
-      tokens = 0;
-    }
-    tokens += count.value();
-  }
-  if (tokens != 0) ends.push_back(sequences.size());
-  return ends;
-}
-
 Status embed_pack(const Model& model, const Exec& exec, std::span<const Sequence> sequences,
                   core::MatrixView out) {
   NPUSEG_ASSIGN_OR_RETURN(const PackedTokens packed, embed_tokens(model, exec, sequences));
@@ -75,7 +55,13 @@ Result<Matrix> embed(const Model& model, core::Call& call, std::span<const Seque
   const StageTimer timer(times, Stage::kText);
   const Exec exec{&call, model.budget()};
   const auto& text = model.config().text;
-  NPUSEG_ASSIGN_OR_RETURN(const std::vector<size_t> ends, pack_ends(model.config(), sequences));
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    auto count = check_sequence(model.config(), sequences[s]);
+    if (!count.ok()) {
+      return std::move(count).status().with_context(core::format("input %zu", s));
+    }
+  }
+  const std::vector<size_t> ends = pack_ends(sequences, kPackTokens);
   NPUSEG_ASSIGN_OR_RETURN(
       Matrix out, Matrix::make(exec.budget, sequences.size(), text.embedding_dim, "embeddings"));
   call.begin_stage(static_cast<uint32_t>(Stage::kText), ends.size() * text.layers);

@@ -210,6 +210,13 @@ Status NpuKernels::gemm(Call& call, std::string_view key, const std::string& wei
   return run_once(run.get(), call);
 }
 
+Status NpuKernels::linear(const Exec& exec, std::string_view key, const std::string& weight,
+                          const DeviceRows& a, const DeviceRows& c, MatrixView out) {
+  NPUSEG_RETURN_IF_ERROR(gemm(*exec.call, key, weight, a, 0, c, out.rows));
+  NPUSEG_RETURN_IF_ERROR(get_ready(c, out.rows));
+  return get(exec, c, 0, out);
+}
+
 Status NpuKernels::attend(Call& call, size_t rows) {
   const auto& manifest = bundle_->gemma2();
   const auto bucket = std::find_if(manifest.mhas.begin(), manifest.mhas.end(),

@@ -47,6 +47,9 @@ class NpuKernels {
   // is computed too and means nothing. LIMIT_EXCEEDED when the bundle has no stream for so many.
   core::Status gemm(core::Call& call, std::string_view key, const std::string& weight,
                     const DeviceRows& a, size_t column, const DeviceRows& c, size_t rows);
+  // gemm() of all columns of a, and `out` read from c.
+  core::Status linear(const compute::Exec& exec, std::string_view key, const std::string& weight,
+                      const DeviceRows& a, const DeviceRows& c, core::MatrixView out);
   // vision.a = attention of vision.att among the first `rows` rows.
   core::Status attend(core::Call& call, size_t rows);
 

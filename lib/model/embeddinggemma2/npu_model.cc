@@ -40,8 +40,7 @@ Status check_heads(const bundle::Bundle& bundle) {
   return {};
 }
 
-}  // namespace
-
+// What a bundle's params say in the terms of a checkpoint's config.
 EmbeddingGemma2Config config_of(const Gemma2Params& params) {
   EmbeddingGemma2Config config;
   auto& text = config.text;
@@ -75,6 +74,8 @@ EmbeddingGemma2Config config_of(const Gemma2Params& params) {
   config.vision = vision;
   return config;
 }
+
+}  // namespace
 
 NpuModel::NpuModel() = default;
 NpuModel::~NpuModel() = default;

@@ -4,12 +4,13 @@
 // the host (spec iron-bundle-embeddinggemma2.md, sections 11 to 13).
 #pragma once
 
-#include <array>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "bundle/bundle.h"
+#include "compute/rope.h"
 #include "model/embeddinggemma2/embeddinggemma2.h"
 #include "npu/device.h"
 
@@ -17,6 +18,7 @@ namespace npuseg::embeddinggemma2 {
 
 class NpuKernels;
 struct NpuWeights;
+struct PackedTokens;
 
 // Any number of threads may use one model; their work on the device is done one after the other.
 class NpuModel {
@@ -43,6 +45,9 @@ class NpuModel {
     int64_t begin_image = 255999;
     int64_t end_image = 258882;
     int64_t end = 1;
+
+    // In the order of the bundle's vectors.
+    [[nodiscard]] std::vector<int64_t> all() const { return {start, begin_image, end_image, end}; }
   };
   [[nodiscard]] const SpecialIds& special_ids() const { return special_; }
 
@@ -54,15 +59,15 @@ class NpuModel {
 
  private:
   NpuModel();
-  core::Status check_sequences(std::span<const Sequence> sequences) const;
+  core::Status check_input(const Sequence& sequence) const;
   core::Status encode_rows(const compute::Exec& exec, const Patches& patches, core::MatrixView x);
-  core::Status vision_layer(const compute::Exec& exec, size_t layer, const Patches& patches,
-                            core::MatrixView x, core::MatrixView branch, core::MatrixView qkv);
-  core::Status text_layer(const compute::Exec& exec, size_t layer, std::span<const size_t> starts,
-                          const int32_t* positions, core::MatrixView x, core::MatrixView branch,
-                          core::MatrixView gate, core::MatrixView qkv);
-  core::Status text_attention(const compute::Exec& exec, size_t layer,
-                              std::span<const size_t> starts, const int32_t* positions,
+  core::Status vision_layer(const compute::Exec& exec, size_t layer, const compute::RopeTable& rope,
+                            const int32_t* positions, core::MatrixView x, core::MatrixView branch,
+                            core::MatrixView qkv);
+  core::Status text_layer(const compute::Exec& exec, size_t layer, const PackedTokens& packed,
+                          core::MatrixView x, core::MatrixView branch, core::MatrixView gate,
+                          core::MatrixView qkv);
+  core::Status text_attention(const compute::Exec& exec, size_t layer, const PackedTokens& packed,
                               core::MatrixView qkv);
   core::Status embed_pack(const compute::Exec& exec, std::span<const Sequence> sequences,
                           core::MatrixView out);
@@ -79,8 +84,5 @@ class NpuModel {
   std::mutex mutex_;
   std::unique_ptr<NpuKernels> kernels_;  // used under mutex_
 };
-
-// What a bundle's params say in the terms of a checkpoint's config.
-EmbeddingGemma2Config config_of(const bundle::Gemma2Params& params);
 
 }  // namespace npuseg::embeddinggemma2

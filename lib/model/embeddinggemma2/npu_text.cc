@@ -17,6 +17,7 @@
 #include "model/embeddinggemma2/pooling.h"
 #include "model/embeddinggemma2/rope_cache.h"
 #include "model/embeddinggemma2/stage_timer.h"
+#include "model/embeddinggemma2/text_embedder.h"
 
 namespace npuseg::embeddinggemma2 {
 
@@ -36,68 +37,23 @@ bool has_picture(const Sequence& sequence) {
                      [](const Part& part) { return part.soft_tokens.rows != 0; });
 }
 
-size_t length_of(const Sequence& sequence) {
-  size_t count = 0;
-  for (const Part& part : sequence) count += part.ids.size() + part.soft_tokens.rows;
-  return count;
-}
-
-Status check_part(const Part& part, const EmbeddingGemma2Config& config,
-                  const NpuModel::SpecialIds& special, bool beside_picture) {
-  const auto refuse = [](const std::string& why) {
-    return Status(Code::kInvalidArgument, "cannot embed: " + why);
-  };
-  if (!part.ids.empty() && part.soft_tokens.rows != 0) {
-    return refuse("a part holds both token ids and soft tokens; pass two parts");
-  }
-  if (part.soft_tokens.rows != 0 && part.soft_tokens.cols != config.text.hidden_size) {
-    return refuse(
-        format("soft tokens have %zu values, the model takes %zu; encode the picture "
-               "with the same model",
-               part.soft_tokens.cols, config.text.hidden_size));
-  }
-  for (const int64_t id : part.ids) {
-    const bool known = beside_picture && (id == special.start || id == special.begin_image ||
-                                          id == special.end_image || id == special.end);
-    if (known || (id >= 0 && static_cast<uint64_t>(id) < config.text.vocab_size)) continue;
-    return refuse(
-        format("token id %lld is not below the vocabulary size %zu; tokenizer and model "
-               "do not belong together",
-               static_cast<long long>(id), config.text.vocab_size));
-  }
-  return {};
-}
-
 }  // namespace
 
-Status NpuModel::check_sequences(std::span<const Sequence> sequences) const {
-  const auto& params = bundle_->gemma2().params;
-  for (size_t s = 0; s < sequences.size(); ++s) {
-    const auto check = [&]() -> Status {
-      const size_t count = length_of(sequences[s]);
-      const bool picture = has_picture(sequences[s]);
-      if (count == 0) {
-        return {Code::kInvalidArgument,
-                "cannot embed: an input has no tokens; pass at least its start and end token"};
-      }
-      if (!picture && params.max_text_tokens == 0) {
-        return {Code::kUnsupported,
-                "cannot embed text: this bundle has no text path; use one exported with texts, or "
-                "a checkpoint"};
-      }
-      const size_t most = picture ? params.t_rows : params.max_text_tokens;
-      if (count > most) {
-        return {Code::kLimitExceeded,
-                format("cannot embed: %zu tokens, the bundle takes at most %zu; shorten the input",
-                       count, most)};
-      }
-      for (const Part& part : sequences[s]) {
-        NPUSEG_RETURN_IF_ERROR(check_part(part, config_, special_, picture));
-      }
-      return {};
-    };
-    Status status = check();
-    if (!status.ok()) return std::move(status).with_context(format("input %zu", s));
+Status NpuModel::check_input(const Sequence& sequence) const {
+  const bool picture = has_picture(sequence);
+  const size_t most = bundle_->gemma2().params.max_text_tokens;
+  if (!picture && most == 0) {
+    return {Code::kUnsupported,
+            "cannot embed text: this bundle has no text path; use one exported with texts, or "
+            "a checkpoint"};
+  }
+  const auto specials = picture ? special_.all() : std::vector<int64_t>();
+  NPUSEG_ASSIGN_OR_RETURN(const size_t count, check_sequence(config_, sequence, specials));
+  if (!picture && count > most) {
+    return {Code::kLimitExceeded,
+            format("cannot embed: %zu tokens, the bundle takes texts of at most %zu; shorten the "
+                   "input",
+                   count, most)};
   }
   return {};
 }
@@ -105,9 +61,8 @@ Status NpuModel::check_sequences(std::span<const Sequence> sequences) const {
 void NpuModel::embed_id(int64_t id, bool beside_picture, float* out) const {
   const size_t width = config_.text.hidden_size;
   if (beside_picture) {
-    const int64_t specials[] = {special_.start, special_.begin_image, special_.end_image,
-                                special_.end};
-    for (size_t i = 0; i < std::size(specials); ++i) {
+    const std::vector<int64_t> specials = special_.all();
+    for (size_t i = 0; i < specials.size(); ++i) {
       if (id != specials[i]) continue;
       // Stored times sqrt(width) already.
       compute::widen(weights_->special, i * width, width, out);
@@ -120,8 +75,8 @@ void NpuModel::embed_id(int64_t id, bool beside_picture, float* out) const {
 }
 
 // qkv -> attention's output, in the columns of the queries.
-Status NpuModel::text_attention(const Exec& exec, size_t layer, std::span<const size_t> starts,
-                                const int32_t* positions, MatrixView qkv) {
+Status NpuModel::text_attention(const Exec& exec, size_t layer, const PackedTokens& packed,
+                                MatrixView qkv) {
   const auto& text = config_.text;
   const auto& attention = text.attention(layer);
   const NpuWeights::TextLayer& weights = weights_->text[layer];
@@ -137,22 +92,19 @@ Status NpuModel::text_attention(const Exec& exec, size_t layer, std::span<const 
   heads.runs = attention.kv_heads;
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, k, {weights.k_norm, eps}, k, heads));
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, v, {{}, eps}, v, heads));
-  size_t longest = 0;
-  for (size_t s = 0; s + 1 < starts.size(); ++s) {
-    longest = std::max(longest, starts[s + 1] - starts[s]);
-  }
   const RopeCache& cache = text.is_full[layer] ? ropes_->full : ropes_->sliding;
-  NPUSEG_ASSIGN_OR_RETURN(const auto rope, cache.get(*exec.call, longest));
-  NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, q, text.heads, 1, *rope, positions));
-  NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, k, attention.kv_heads, 1, *rope, positions));
+  NPUSEG_ASSIGN_OR_RETURN(const auto rope, cache.get(*exec.call, packed.longest));
+  NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, q, text.heads, 1, *rope, packed.positions.data()));
+  NPUSEG_RETURN_IF_ERROR(
+      rotate_rows(exec, k, attention.kv_heads, 1, *rope, packed.positions.data()));
   compute::Attention args;
   args.query = q.data;
   args.key = k.data;
   args.value = v.data;
   args.out = q.data;
   args.query_stride = args.key_stride = args.value_stride = args.out_stride = qkv.stride;
-  args.batch = starts.size() - 1;
-  args.starts = starts.data();
+  args.batch = packed.starts.size() - 1;
+  args.starts = packed.starts.data();
   args.heads = text.heads;
   args.key_heads = attention.kv_heads;
   args.head_dim = attention.head_dim;
@@ -160,9 +112,8 @@ Status NpuModel::text_attention(const Exec& exec, size_t layer, std::span<const 
   return compute::attention(exec, args);
 }
 
-Status NpuModel::text_layer(const Exec& exec, size_t layer, std::span<const size_t> starts,
-                            const int32_t* positions, MatrixView x, MatrixView branch,
-                            MatrixView gate, MatrixView qkv) {
+Status NpuModel::text_layer(const Exec& exec, size_t layer, const PackedTokens& packed,
+                            MatrixView x, MatrixView branch, MatrixView gate, MatrixView qkv) {
   const auto& text = config_.text;
   const NpuWeights::TextLayer& weights = weights_->text[layer];
   NpuKernels& npu = *kernels_;
@@ -175,12 +126,9 @@ Status NpuModel::text_layer(const Exec& exec, size_t layer, std::span<const size
 
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, x, {{}, eps}, branch));
   NPUSEG_RETURN_IF_ERROR(npu.put(exec, branch, npu.text.a));
-  const DeviceRows& qkv_rows = npu.text_qkv.find(qkv.cols)->second;
-  NPUSEG_RETURN_IF_ERROR(npu.gemm(call, "t_qkv" + std::to_string(qkv.cols), weights.name + "qkv",
-                                  npu.text.a, 0, qkv_rows, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get_ready(qkv_rows, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get(exec, qkv_rows, 0, qkv));
-  NPUSEG_RETURN_IF_ERROR(text_attention(exec, layer, starts, positions, qkv));
+  NPUSEG_RETURN_IF_ERROR(npu.linear(exec, "t_qkv" + std::to_string(qkv.cols), weights.name + "qkv",
+                                    npu.text.a, npu.text_qkv.find(qkv.cols)->second, qkv));
+  NPUSEG_RETURN_IF_ERROR(text_attention(exec, layer, packed, qkv));
   const size_t q_width = text.q_width(layer);
   NPUSEG_RETURN_IF_ERROR(npu.put(exec, qkv.columns(0, q_width), npu.text.att));
   for (size_t s = 0; s < q_width / width; ++s) {
@@ -205,9 +153,7 @@ Status NpuModel::text_layer(const Exec& exec, size_t layer, std::span<const size
   // The gate reads x as it is; its kernel applies GELU.
   NPUSEG_RETURN_IF_ERROR(npu.put(exec, x, npu.text.a));
   NPUSEG_RETURN_IF_ERROR(
-      npu.gemm(call, "t_pleg", weights.name + "pleg", npu.text.a, 0, npu.text.c, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get_ready(npu.text.c, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get(exec, npu.text.c, 0, gate));
+      npu.linear(exec, "t_pleg", weights.name + "pleg", npu.text.a, npu.text.c, gate));
   NPUSEG_RETURN_IF_ERROR(npu.get(exec, npu.per_layer, layer * width, branch));
   compute::RmsNormOptions scaled;
   scaled.input_scale = 1.0f / std::sqrt(static_cast<float>(width));
@@ -215,9 +161,7 @@ Status NpuModel::text_layer(const Exec& exec, size_t layer, std::span<const size
   NPUSEG_RETURN_IF_ERROR(compute::multiply_gated(exec, compute::Activation::kNone, gate, branch));
   NPUSEG_RETURN_IF_ERROR(npu.put(exec, gate, npu.text.a));
   NPUSEG_RETURN_IF_ERROR(
-      npu.gemm(call, "t_plep", weights.name + "plep", npu.text.a, 0, npu.text.c, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get_ready(npu.text.c, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get(exec, npu.text.c, 0, branch));
+      npu.linear(exec, "t_plep", weights.name + "plep", npu.text.a, npu.text.c, branch));
   add.output_scale = weights.scalar;
   return rms_rows(exec, branch, {weights.post_per_layer, eps}, x, add);
 }
@@ -225,61 +169,44 @@ Status NpuModel::text_layer(const Exec& exec, size_t layer, std::span<const size
 Status NpuModel::embed_pack(const Exec& exec, std::span<const Sequence> sequences, MatrixView out) {
   const auto& text = config_.text;
   const size_t width = text.hidden_size;
-  std::vector<size_t> starts = {0};
-  for (const Sequence& sequence : sequences) starts.push_back(starts.back() + length_of(sequence));
-  const size_t n = starts.back();
+  NPUSEG_ASSIGN_OR_RETURN(
+      PackedTokens packed,
+      pack_tokens(exec, width, sequences, [&](const Sequence& sequence, int64_t id, float* to) {
+        embed_id(id, has_picture(sequence), to);
+      }));
+  const MatrixView x = packed.tokens.view();
+  const size_t n = x.rows;
   const char* what = "text rows";
-  NPUSEG_ASSIGN_OR_RETURN(Matrix x, Matrix::make(exec.budget, n, width, what));
   NPUSEG_ASSIGN_OR_RETURN(Matrix branch, Matrix::make(exec.budget, n, width, what));
   NPUSEG_ASSIGN_OR_RETURN(Matrix gate, Matrix::make(exec.budget, n, width, what));
-  std::vector<int32_t> positions(n);
-  for (size_t s = 0; s < sequences.size(); ++s) {
-    const bool picture = has_picture(sequences[s]);
-    size_t row = starts[s];
-    for (const Part& part : sequences[s]) {
-      for (const int64_t id : part.ids) embed_id(id, picture, x.view().row(row++));
-      for (size_t i = 0; i < part.soft_tokens.rows; ++i) {
-        std::memcpy(x.view().row(row++), part.soft_tokens.row(i), width * sizeof(float));
-      }
-    }
-    for (size_t r = starts[s]; r < row; ++r) positions[r] = static_cast<int32_t>(r - starts[s]);
-  }
   NpuKernels& npu = *kernels_;
   // Inputs of all layers at once; they stay on the device until their layer comes.
-  NPUSEG_RETURN_IF_ERROR(npu.put(exec, x.view(), npu.text.a));
+  NPUSEG_RETURN_IF_ERROR(npu.put(exec, x, npu.text.a));
   NPUSEG_RETURN_IF_ERROR(npu.gemm(*exec.call, "t_ple", "t.ple", npu.text.a, 0, npu.per_layer, n));
   NPUSEG_RETURN_IF_ERROR(npu.get_ready(npu.per_layer, n));
   NPUSEG_ASSIGN_OR_RETURN(Matrix qkv,
                           Matrix::make(exec.budget, n, npu.text_qkv.rbegin()->first, what));
   for (size_t i = 0; i < text.layers; ++i) {
     const size_t columns = text.q_width(i) + 2 * text.kv_width(i);
-    NPUSEG_RETURN_IF_ERROR(text_layer(exec, i, starts, positions.data(), x.view(), branch.view(),
-                                      gate.view(), qkv.view().columns(0, columns)));
+    NPUSEG_RETURN_IF_ERROR(
+        text_layer(exec, i, packed, x, branch.view(), gate.view(), qkv.view().columns(0, columns)));
     exec.call->advance();
   }
-  NPUSEG_RETURN_IF_ERROR(check_finite(x.view(), "text encoder"));
+  NPUSEG_RETURN_IF_ERROR(check_finite(x, "text encoder"));
   NPUSEG_ASSIGN_OR_RETURN(const Matrix pooled,
-                          pool_tokens(exec, {weights_->norm, text.rms_norm_eps}, x.view(), starts));
+                          pool_tokens(exec, {weights_->norm, text.rms_norm_eps}, x, packed.starts));
   return project_embeddings(exec, weights_->projection, pooled.view(), out);
 }
 
 Result<Matrix> NpuModel::embed(Call& call, std::span<const Sequence> sequences, StageTimes* times) {
   const StageTimer timer(times, Stage::kText);
   const Exec exec{&call, budget_};
-  NPUSEG_RETURN_IF_ERROR(check_sequences(sequences));
-  // Rows do not depend on each other, so sequences share a run as far as the buffers reach.
-  const size_t rows = bundle_->gemma2().params.t_rows;
-  std::vector<size_t> ends;
-  size_t tokens = 0;
   for (size_t s = 0; s < sequences.size(); ++s) {
-    const size_t count = length_of(sequences[s]);
-    if (tokens != 0 && count > rows - tokens) {
-      ends.push_back(s);
-      tokens = 0;
-    }
-    tokens += count;
+    Status status = check_input(sequences[s]);
+    if (!status.ok()) return std::move(status).with_context(format("input %zu", s));
   }
-  if (tokens != 0) ends.push_back(sequences.size());
+  // Rows do not depend on each other, so sequences share a run as far as the buffers reach.
+  const std::vector<size_t> ends = pack_ends(sequences, bundle_->gemma2().params.t_rows);
   NPUSEG_ASSIGN_OR_RETURN(Matrix out, Matrix::make(budget_, sequences.size(),
                                                    config_.text.embedding_dim, "embeddings"));
   const std::lock_guard lock(mutex_);

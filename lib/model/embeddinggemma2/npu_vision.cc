@@ -14,6 +14,7 @@
 #include "model/embeddinggemma2/soft_tokens.h"
 #include "model/embeddinggemma2/stage_timer.h"
 #include "model/embeddinggemma2/vision_embedder.h"
+#include "model/embeddinggemma2/vision_encoder.h"
 
 namespace npuseg::embeddinggemma2 {
 
@@ -30,19 +31,11 @@ namespace {
 // Attention takes powers of two.
 constexpr float kLog2E = 1.44269504f;
 
-std::vector<int32_t> positions_of(const Patches& patches) {
-  std::vector<int32_t> positions(2 * patches.pixels.rows);
-  for (size_t i = 0; i < patches.pixels.rows; ++i) {
-    positions[2 * i] = static_cast<int32_t>(i % patches.grid_width);
-    positions[2 * i + 1] = static_cast<int32_t>(i / patches.grid_width);
-  }
-  return positions;
-}
-
 }  // namespace
 
-Status NpuModel::vision_layer(const Exec& exec, size_t layer, const Patches& patches, MatrixView x,
-                              MatrixView branch, MatrixView qkv) {
+Status NpuModel::vision_layer(const Exec& exec, size_t layer, const compute::RopeTable& rope,
+                              const int32_t* positions, MatrixView x, MatrixView branch,
+                              MatrixView qkv) {
   const auto& vision = *config_.vision;
   const NpuWeights::VisionLayer& weights = weights_->vision[layer];
   NpuKernels& npu = *kernels_;
@@ -53,9 +46,7 @@ Status NpuModel::vision_layer(const Exec& exec, size_t layer, const Patches& pat
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, x, {{}, eps}, branch));
   NPUSEG_RETURN_IF_ERROR(npu.put(exec, branch, npu.vision.a));
   NPUSEG_RETURN_IF_ERROR(
-      npu.gemm(*exec.call, "v_qkv", weights.name + "qkv", npu.vision.a, 0, npu.vision_qkv, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get_ready(npu.vision_qkv, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get(exec, npu.vision_qkv, 0, qkv));
+      npu.linear(exec, "v_qkv", weights.name + "qkv", npu.vision.a, npu.vision_qkv, qkv));
   const MatrixView q = qkv.columns(0, width);
   const MatrixView k = qkv.columns(width, width);
   const MatrixView v = qkv.columns(2 * width, width);
@@ -64,12 +55,8 @@ Status NpuModel::vision_layer(const Exec& exec, size_t layer, const Patches& pat
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, q, {weights.q_norm, eps}, q, heads));
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, k, {weights.k_norm, eps}, k, heads));
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, v, {{}, eps}, v, heads));
-  NPUSEG_ASSIGN_OR_RETURN(
-      const auto rope,
-      ropes_->vision.get(*exec.call, std::max(patches.grid_width, patches.grid_height)));
-  const std::vector<int32_t> positions = positions_of(patches);
-  NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, q, vision.heads, 2, *rope, positions.data()));
-  NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, k, vision.heads, 2, *rope, positions.data()));
+  NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, q, vision.heads, 2, rope, positions));
+  NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, k, vision.heads, 2, rope, positions));
   NPUSEG_RETURN_IF_ERROR(core::parallel_for(
       *exec.call, n, [&](size_t r, int) { compute::scale_row(q.row(r), kLog2E, width); },
       static_cast<double>(n * width)));
@@ -77,9 +64,7 @@ Status NpuModel::vision_layer(const Exec& exec, size_t layer, const Patches& pat
   NPUSEG_RETURN_IF_ERROR(npu.attend(*exec.call, n));
   // The attention's output is the next input where it lies.
   NPUSEG_RETURN_IF_ERROR(
-      npu.gemm(*exec.call, "v_o", weights.name + "o", npu.vision.a, 0, npu.vision.c, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get_ready(npu.vision.c, n));
-  NPUSEG_RETURN_IF_ERROR(npu.get(exec, npu.vision.c, 0, branch));
+      npu.linear(exec, "v_o", weights.name + "o", npu.vision.a, npu.vision.c, branch));
   compute::RmsNormOptions add;
   add.residual = x;
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, branch, {weights.post_attention, eps}, x, add));
@@ -102,16 +87,18 @@ Status NpuModel::encode_rows(const Exec& exec, const Patches& patches, MatrixVie
   NPUSEG_ASSIGN_OR_RETURN(const PatchRows rows,
                           prepare_patches(exec, *config_.vision, weights_->positions, patches));
   NPUSEG_RETURN_IF_ERROR(npu.put(exec, rows.centred.view(), npu.vision.a));
-  NPUSEG_RETURN_IF_ERROR(
-      npu.gemm(*exec.call, "v_patch", "v.patch", npu.vision.a, 0, npu.vision.c, x.rows));
-  NPUSEG_RETURN_IF_ERROR(npu.get_ready(npu.vision.c, x.rows));
-  NPUSEG_RETURN_IF_ERROR(npu.get(exec, npu.vision.c, 0, x));
+  NPUSEG_RETURN_IF_ERROR(npu.linear(exec, "v_patch", "v.patch", npu.vision.a, npu.vision.c, x));
   NPUSEG_RETURN_IF_ERROR(compute::add(exec, x, rows.positions.view(), x));
   NPUSEG_ASSIGN_OR_RETURN(Matrix branch, Matrix::make(exec.budget, x.rows, x.cols, "vision rows"));
   NPUSEG_ASSIGN_OR_RETURN(Matrix qkv,
                           Matrix::make(exec.budget, x.rows, 3 * vision.hidden_size, "vision rows"));
+  NPUSEG_ASSIGN_OR_RETURN(
+      const auto rope,
+      ropes_->vision.get(*exec.call, std::max(patches.grid_width, patches.grid_height)));
+  const std::vector<int32_t> positions = patch_positions(x.rows, patches.grid_width);
   for (size_t i = 0; i < vision.layers; ++i) {
-    NPUSEG_RETURN_IF_ERROR(vision_layer(exec, i, patches, x, branch.view(), qkv.view()));
+    NPUSEG_RETURN_IF_ERROR(
+        vision_layer(exec, i, *rope, positions.data(), x, branch.view(), qkv.view()));
     exec.call->advance();
   }
   return check_finite(x, "vision encoder");
@@ -140,12 +127,10 @@ Result<Matrix> NpuModel::encode_picture(Call& call, const Patches& patches, Stag
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, pooled.view(), {{}, vision.rms_norm_eps}, pooled.view()));
   NpuKernels& npu = *kernels_;
   NPUSEG_RETURN_IF_ERROR(npu.put(exec, pooled.view(), npu.vision.a));
-  NPUSEG_RETURN_IF_ERROR(
-      npu.gemm(call, "v_ev", "v.ev", npu.vision.a, 0, npu.soft_tokens, pooled.rows()));
   NPUSEG_ASSIGN_OR_RETURN(
       Matrix soft, Matrix::make(budget_, pooled.rows(), config_.text.hidden_size, "soft tokens"));
-  NPUSEG_RETURN_IF_ERROR(npu.get_ready(npu.soft_tokens, soft.rows()));
-  NPUSEG_RETURN_IF_ERROR(npu.get(exec, npu.soft_tokens, 0, soft.view()));
+  NPUSEG_RETURN_IF_ERROR(
+      npu.linear(exec, "v_ev", "v.ev", npu.vision.a, npu.soft_tokens, soft.view()));
   return soft;
 }
 

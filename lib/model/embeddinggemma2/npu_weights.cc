@@ -52,7 +52,6 @@ Status NpuWeights::bind(const Bundle& bundle, NpuWeights* out) {
   const bundle::Gemma2Params& p = bundle.gemma2().params;
   const auto floats = [&](const std::string& name, const Shape& shape, TensorView* view) -> Status {
     NPUSEG_ASSIGN_OR_RETURN(*view, bundle.tensors().get(name, DType::kF32, shape));
-    view->shape = shape;
     return check_values(bundle, name, *view);
   };
   NPUSEG_ASSIGN_OR_RETURN(out->positions, table(bundle, "v.pos", 2, p.v_dim));

@@ -35,9 +35,15 @@ void embed_id(const Model& model, int64_t id, float scale, float* out) {
 
 }  // namespace
 
-Result<size_t> check_sequence(const EmbeddingGemma2Config& config, const Sequence& sequence) {
-  const auto& text = config.text;
+size_t token_count(const Sequence& sequence) {
   size_t count = 0;
+  for (const Part& part : sequence) count += part.ids.size() + part.soft_tokens.rows;
+  return count;
+}
+
+Result<size_t> check_sequence(const EmbeddingGemma2Config& config, const Sequence& sequence,
+                              std::span<const int64_t> also) {
+  const auto& text = config.text;
   for (const Part& part : sequence) {
     const auto& soft = part.soft_tokens;
     if (!part.ids.empty() && soft.rows != 0) {
@@ -51,15 +57,15 @@ Result<size_t> check_sequence(const EmbeddingGemma2Config& config, const Sequenc
                                  soft.cols, text.hidden_size));
     }
     for (const int64_t id : part.ids) {
-      if (id < 0 || static_cast<uint64_t>(id) >= text.vocab_size) {
-        return Status(Code::kInvalidArgument,
-                      core::format("cannot embed: token id %lld is not below the vocabulary size "
-                                   "%zu; tokenizer and model do not belong together",
-                                   static_cast<long long>(id), text.vocab_size));
-      }
+      if (id >= 0 && static_cast<uint64_t>(id) < text.vocab_size) continue;
+      if (std::find(also.begin(), also.end(), id) != also.end()) continue;
+      return Status(Code::kInvalidArgument,
+                    core::format("cannot embed: token id %lld is not below the vocabulary size "
+                                 "%zu; tokenizer and model do not belong together",
+                                 static_cast<long long>(id), text.vocab_size));
     }
-    count += part.ids.size() + soft.rows;
   }
+  const size_t count = token_count(sequence);
   if (count == 0) {
     return Status(Code::kInvalidArgument,
                   "cannot embed: an input has no tokens; pass at least its start and end token");
@@ -73,17 +79,30 @@ Result<size_t> check_sequence(const EmbeddingGemma2Config& config, const Sequenc
   return count;
 }
 
-Result<PackedTokens> embed_tokens(const Model& model, const Exec& exec,
-                                  std::span<const Sequence> sequences) {
+std::vector<size_t> pack_ends(std::span<const Sequence> sequences, size_t most) {
+  std::vector<size_t> ends;
+  size_t tokens = 0;
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const size_t count = token_count(sequences[s]);
+    if (tokens != 0 && tokens + count > most) {
+      ends.push_back(s);
+      tokens = 0;
+    }
+    tokens += count;
+  }
+  if (tokens != 0) ends.push_back(sequences.size());
+  return ends;
+}
+
+Result<PackedTokens> pack_tokens(const Exec& exec, size_t hidden,
+                                 std::span<const Sequence> sequences, const EmbedId& embed) {
   PackedTokens packed;
   packed.starts.push_back(0);
   for (const Sequence& sequence : sequences) {
-    NPUSEG_ASSIGN_OR_RETURN(const size_t count, check_sequence(model.config(), sequence));
+    const size_t count = token_count(sequence);
     packed.longest = std::max(packed.longest, count);
     packed.starts.push_back(packed.starts.back() + count);
   }
-  const size_t hidden = model.config().text.hidden_size;
-  const auto scale = static_cast<float>(std::sqrt(static_cast<double>(hidden)));
   packed.positions.resize(packed.starts.back());
   NPUSEG_ASSIGN_OR_RETURN(packed.tokens,
                           Matrix::make(exec.budget, packed.starts.back(), hidden, "text tokens"));
@@ -93,7 +112,7 @@ Result<PackedTokens> embed_tokens(const Model& model, const Exec& exec,
         size_t row = packed.starts[s];
         for (const Part& part : sequences[s]) {
           for (const int64_t id : part.ids) {
-            embed_id(model, id, scale, packed.tokens.view().row(row++));
+            embed(sequences[s], id, packed.tokens.view().row(row++));
           }
           for (size_t i = 0; i < part.soft_tokens.rows; ++i) {
             std::memcpy(packed.tokens.view().row(row++), part.soft_tokens.row(i),
@@ -106,6 +125,18 @@ Result<PackedTokens> embed_tokens(const Model& model, const Exec& exec,
       },
       static_cast<double>(packed.starts.back() * hidden)));
   return packed;
+}
+
+Result<PackedTokens> embed_tokens(const Model& model, const Exec& exec,
+                                  std::span<const Sequence> sequences) {
+  for (const Sequence& sequence : sequences) {
+    NPUSEG_RETURN_IF_ERROR(check_sequence(model.config(), sequence).status());
+  }
+  const size_t hidden = model.config().text.hidden_size;
+  const auto scale = static_cast<float>(std::sqrt(static_cast<double>(hidden)));
+  return pack_tokens(exec, hidden, sequences, [&](const Sequence&, int64_t id, float* out) {
+    embed_id(model, id, scale, out);
+  });
 }
 
 }  // namespace npuseg::embeddinggemma2

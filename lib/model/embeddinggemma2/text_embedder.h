@@ -3,6 +3,8 @@
 // tokens as they are (spec embeddinggemma2-model.md, sections 10 and 11).
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -18,10 +20,23 @@ struct PackedTokens {
   size_t longest = 0;
 };
 
-// Number of tokens; INVALID_ARGUMENT naming the fault when a part or an id does not fit the model,
-// LIMIT_EXCEEDED above its positions.
-core::Result<size_t> check_sequence(const EmbeddingGemma2Config& config, const Sequence& sequence);
+size_t token_count(const Sequence& sequence);
 
+// Number of tokens; INVALID_ARGUMENT naming the fault when a part or an id does not fit the model,
+// LIMIT_EXCEEDED above its positions. Ids of `also` are known whatever the vocabulary.
+core::Result<size_t> check_sequence(const EmbeddingGemma2Config& config, const Sequence& sequence,
+                                    std::span<const int64_t> also = {});
+
+// Ends of the runs of sequences of at most `most` tokens together; a longer one is a run of its
+// own.
+std::vector<size_t> pack_ends(std::span<const Sequence> sequences, size_t most);
+
+// Writes the vector of an id of a sequence. Any thread.
+using EmbedId = std::function<void(const Sequence& sequence, int64_t id, float* out)>;
+core::Result<PackedTokens> pack_tokens(const compute::Exec& exec, size_t hidden,
+                                       std::span<const Sequence> sequences, const EmbedId& embed);
+
+// pack_tokens of checked sequences with the model's token table.
 core::Result<PackedTokens> embed_tokens(const Model& model, const compute::Exec& exec,
                                         std::span<const Sequence> sequences);
 

@@ -16,6 +16,15 @@ using core::ConstMatrixView;
 using core::MatrixView;
 using core::Status;
 
+std::vector<int32_t> patch_positions(size_t patches, size_t grid_width) {
+  std::vector<int32_t> positions(2 * patches);
+  for (size_t i = 0; i < patches; ++i) {
+    positions[2 * i] = static_cast<int32_t>(i % grid_width);
+    positions[2 * i + 1] = static_cast<int32_t>(i / grid_width);
+  }
+  return positions;
+}
+
 Status run_vision_encoder(const Model& model, const Exec& exec, size_t grid_width,
                           size_t grid_height, MatrixView tokens,
                           const std::function<void(size_t, ConstMatrixView)>& after_layer) {
@@ -24,11 +33,7 @@ Status run_vision_encoder(const Model& model, const Exec& exec, size_t grid_widt
   exec.call->begin_stage(static_cast<uint32_t>(Stage::kVision), layers.size());
   NPUSEG_ASSIGN_OR_RETURN(const auto rope,
                           model.ropes().vision.get(*exec.call, std::max(grid_width, grid_height)));
-  std::vector<int32_t> positions(2 * tokens.rows);
-  for (size_t i = 0; i < tokens.rows; ++i) {
-    positions[2 * i] = static_cast<int32_t>(i % grid_width);
-    positions[2 * i + 1] = static_cast<int32_t>(i / grid_width);
-  }
+  const std::vector<int32_t> positions = patch_positions(tokens.rows, grid_width);
   LayerShape shape;
   shape.eps = vision.rms_norm_eps;
   shape.heads = vision.heads;
