@@ -36,17 +36,6 @@ float scale_of(unsigned char exponent) {
   return std::ldexp(1.0f, int{exponent} - kBias);
 }
 
-void expand(const unsigned char* block, float* out) {
-  if (block[0] == 0) {
-    std::fill_n(out, kBlockValues, 0.0f);
-    return;
-  }
-  const float scale = scale_of(block[0]);
-  for (size_t i = 0; i < kBlockValues; ++i) {
-    out[i] = static_cast<float>(static_cast<int8_t>(block[1 + i])) * scale;
-  }
-}
-
 // Calls fn(block, row - first_row) for the blocks of one column in ascending rows. Those of a slice
 // lie eight blocks apart, so that the place is computed once a slice.
 template <class Fn>
@@ -92,7 +81,16 @@ void pack_block(const float* values, size_t stride, unsigned char* block) {
   }
 }
 
-void unpack_block(const unsigned char* block, float* values) { expand(block, values); }
+void unpack_block(const unsigned char* block, float* values) {
+  if (block[0] == 0) {
+    std::fill_n(values, kBlockValues, 0.0f);
+    return;
+  }
+  const float scale = scale_of(block[0]);
+  for (size_t i = 0; i < kBlockValues; ++i) {
+    values[i] = static_cast<float>(static_cast<int8_t>(block[1 + i])) * scale;
+  }
+}
 
 Status check_layout(const PackedLayout& layout, const std::string& what) {
   const auto refuse = [&](const std::string& why) {
@@ -168,7 +166,7 @@ void unpack_columns(const PackedLayout& layout, std::span<const unsigned char> p
   for (size_t c = 0; c < cols; ++c) {
     for_each_block(layout, packed, first_col + c, first_row, rows,
                    [&, row = out + c * out_stride](const unsigned char* block, size_t r) {
-                     expand(block, row + r);
+                     unpack_block(block, row + r);
                    });
   }
 }
@@ -180,7 +178,7 @@ void unpack_columns_bf16(const PackedLayout& layout, std::span<const unsigned ch
     for_each_block(layout, packed, first_col + c, first_row, rows,
                    [&, row = out + c * out_stride](const unsigned char* block, size_t r) {
                      float values[kBlockValues];
-                     expand(block, values);
+                     unpack_block(block, values);
                      for (size_t i = 0; i < kBlockValues; ++i) {
                        row[r + i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(values[i]) >> 16);
                      }

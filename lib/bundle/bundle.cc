@@ -147,11 +147,13 @@ Result<Bundle> Bundle::open(const std::string& directory) {
     NPUSEG_ASSIGN_OR_RETURN(bundle.gemma2_, Gemma2Manifest::read(bundle.manifest_));
     bundle.kernels_ = bundle.gemma2_->kernels();
   }
+  std::sort(bundle.kernels_.begin(), bundle.kernels_.end(),
+            [](const KernelFiles& a, const KernelFiles& b) { return a.key < b.key; });
   const auto twin =
       std::adjacent_find(bundle.kernels_.begin(), bundle.kernels_.end(),
                          [](const KernelFiles& a, const KernelFiles& b) { return a.key == b.key; });
   if (twin != bundle.kernels_.end()) {
-    return refuse(bundle.manifest_.where(), "kernel " + twin->key + " defined twice");
+    return bundle.manifest_.refuse("kernel " + twin->key + " defined twice");
   }
   NPUSEG_ASSIGN_OR_RETURN(bundle.tensors_,
                           Tensors::open(core::join_path(directory, "tensors.txt"),

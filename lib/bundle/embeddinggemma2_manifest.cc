@@ -17,17 +17,6 @@ using core::Status;
 
 namespace {
 
-constexpr size_t kMostSize = size_t{1} << 20;
-
-Status read_size(const Manifest& manifest, const char* name, size_t* value) {
-  NPUSEG_ASSIGN_OR_RETURN(*value, manifest.integer(name));
-  if (*value == 0 || *value > kMostSize) {
-    return manifest.refuse_param(
-        name, format("is %zu, between 1 and %zu is possible", *value, kMostSize));
-  }
-  return {};
-}
-
 Result<uint32_t> read_word(const Manifest& manifest, const char* name) {
   NPUSEG_ASSIGN_OR_RETURN(const size_t value, manifest.integer(name));
   if (value > std::numeric_limits<uint32_t>::max()) {
@@ -77,7 +66,7 @@ Status read_params(const Manifest& manifest, Gemma2Params* p) {
       {"ple", &p->ple},         {"out", &p->out},         {"window", &p->window},
       {"t.rows", &p->t_rows},   {"o_width", &p->o_width}, {"max_soft_tokens", &p->max_soft_tokens}};
   for (const auto& size : sizes) {
-    NPUSEG_RETURN_IF_ERROR(read_size(manifest, size.name, size.value));
+    NPUSEG_ASSIGN_OR_RETURN(*size.value, manifest.size(size.name));
   }
   const struct {
     const char* name;
@@ -138,22 +127,6 @@ Status check_params(const Manifest& manifest, const Gemma2Params& p) {
   return {};
 }
 
-Result<KernelFiles> read_files(const Record& record, const Manifest& manifest) {
-  NPUSEG_RETURN_IF_ERROR(record.need_fields(1));
-  KernelFiles files;
-  files.key = record.field(0);
-  files.line = record.line();
-  NPUSEG_ASSIGN_OR_RETURN(const std::string context, record.value("ctx"));
-  const auto at = manifest.xclbins().find(context);
-  if (at == manifest.xclbins().end()) {
-    return record.refuse(record.tag() + " " + files.key + " runs on unknown xclbin " + context);
-  }
-  files.xclbin = at->second.file;
-  files.kernel_name = at->second.kernel_name;
-  NPUSEG_ASSIGN_OR_RETURN(files.insts, record.path("insts"));
-  return files;
-}
-
 Status read_chunk(const Record& record, Gemma2Gemm* gemm) {
   Gemma2Gemm::Chunk chunk;
   const size_t count = gemm->chunks.size() + 1;
@@ -176,7 +149,7 @@ Status read_chunk(const Record& record, Gemma2Gemm* gemm) {
 
 Status read_gemm(const Record& record, const Manifest& manifest, Gemma2Manifest* out) {
   Gemma2Gemm gemm;
-  NPUSEG_ASSIGN_OR_RETURN(gemm.files, read_files(record, manifest));
+  NPUSEG_ASSIGN_OR_RETURN(gemm.files, read_kernel_files(record, true, manifest));
   const struct {
     const char* name;
     size_t* value;
@@ -191,11 +164,7 @@ Status read_gemm(const Record& record, const Manifest& manifest, Gemma2Manifest*
                {"ct_k", &gemm.ct_k, false}};
   for (const auto& size : sizes) {
     if (!size.needed && record.find(size.name) == nullptr) continue;
-    NPUSEG_ASSIGN_OR_RETURN(*size.value, record.integer(size.name));
-    if (*size.value == 0 || *size.value > kMostSize) {
-      return record.refuse(
-          format("%s is %zu, between 1 and %zu is possible", size.name, *size.value, kMostSize));
-    }
+    NPUSEG_ASSIGN_OR_RETURN(*size.value, record.size(size.name));
   }
   if (gemm.lda < gemm.k) return record.refuse("lda is below K");
   NPUSEG_RETURN_IF_ERROR(read_chunk(record, &gemm));
@@ -221,7 +190,7 @@ Status read_chunks(const Record& record, Gemma2Manifest* out) {
 
 Status read_mha(const Record& record, const Manifest& manifest, Gemma2Manifest* out) {
   Gemma2Mha mha;
-  NPUSEG_ASSIGN_OR_RETURN(mha.files, read_files(record, manifest));
+  NPUSEG_ASSIGN_OR_RETURN(mha.files, read_kernel_files(record, true, manifest));
   NPUSEG_ASSIGN_OR_RETURN(mha.rows, record.integer_field(0));
   mha.files.key = "mha_" + std::to_string(mha.rows);
   const Gemma2Params& p = out->params;
@@ -292,10 +261,7 @@ Status read_texts(const Record& record, Gemma2Manifest* out) {
 }
 
 Status check_kernels(const Manifest& manifest, const Gemma2Manifest& m) {
-  const auto refuse = [&](const std::string& why) {
-    return Status(Code::kCorruptData, "cannot use bundle: " + manifest.where() + ": " + why +
-                                          "; export the bundle again");
-  };
+  const auto refuse = [&](const std::string& why) { return manifest.refuse(why); };
   const Gemma2Params& p = m.params;
   struct Wanted {
     std::string key;
@@ -379,8 +345,6 @@ std::vector<KernelFiles> Gemma2Manifest::kernels() const {
     }
   }
   for (const Gemma2Mha& mha : mhas) all.push_back(mha.files);
-  std::sort(all.begin(), all.end(),
-            [](const KernelFiles& a, const KernelFiles& b) { return a.key < b.key; });
   return all;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle/instructions.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string_view>
 
-#include "bundle/manifest.h"
+#include "core/file.h"
 
 namespace npuseg::bundle {
 
@@ -73,9 +72,7 @@ size_t operation_bytes(std::span<const unsigned char> stream, size_t word) {
 }  // namespace
 
 Status check_stream(std::span<const unsigned char> stream, const std::string& where) {
-  const std::string_view begin(reinterpret_cast<const char*>(stream.data()),
-                               std::min<size_t>(stream.size(), 128));
-  if (is_lfs_pointer(begin)) {
+  if (core::is_lfs_pointer(stream)) {
     return refuse(where, "this is a git-lfs pointer", "run 'git lfs pull'");
   }
   if (stream.size() < kHeaderBytes || stream.size() % 4 != 0) {

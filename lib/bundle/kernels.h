@@ -23,6 +23,11 @@ struct KernelFiles {
   size_t line = 0;  // of the manifest
 };
 
+// What a kernel's record says: its key, "insts=", and where it runs: by_context "ctx=", the name of
+// an xclbin record, else "xclbin=" and "name=" (MLIR_AIE when absent).
+core::Result<KernelFiles> read_kernel_files(const Record& record, bool by_context,
+                                            const Manifest& manifest);
+
 // A tensor that a model must have: of this dtype and count of elements, or packed (packed_bytes
 // not 0), for which the bytes alone count.
 struct NeededTensor {

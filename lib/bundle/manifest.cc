@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bundle/text_forms.h"
+#include "core/file.h"
 #include "core/json.h"
 
 namespace npuseg::bundle {
@@ -24,6 +25,10 @@ constexpr size_t kMostShown = 200;  // bytes of a line in a message
 Status refuse_file(const std::string& where, const std::string& why,
                    const std::string& remedy = "export the bundle again") {
   return {Code::kCorruptData, "cannot read bundle: " + where + ": " + why + "; " + remedy};
+}
+
+std::string bad_size(size_t value) {
+  return format("is %zu, between 1 and %zu is possible", value, kMostSize);
 }
 
 bool parse_float(std::string_view text, float* out) {
@@ -86,6 +91,12 @@ Result<size_t> Record::integer(std::string_view key) const {
   return number;
 }
 
+Result<size_t> Record::size(std::string_view key) const {
+  NPUSEG_ASSIGN_OR_RETURN(const size_t value, integer(key));
+  if (value == 0 || value > kMostSize) return refuse(std::string(key) + " " + bad_size(value));
+  return value;
+}
+
 Result<bool> Record::flag(std::string_view key) const {
   const std::string* text = find(key);
   if (text == nullptr) return refuse("`" + std::string(key) + "=` missing");
@@ -124,7 +135,7 @@ Result<std::string> Record::path_field(size_t index) const {
 std::string Record::rest(size_t fields) const { return rest_of_line(text_, fields); }
 
 Result<Manifest> Manifest::parse(std::string_view text, const std::string& where) {
-  if (is_lfs_pointer(text)) {
+  if (core::is_lfs_pointer(text)) {
     return refuse_file(where, "this is a git-lfs pointer", "run 'git lfs pull'");
   }
   if (!core::is_utf8(text)) return refuse_file(where, "is not UTF-8 text");
@@ -191,6 +202,11 @@ Status Manifest::refuse_param(std::string_view name, const std::string& why) con
   return refuse_file(place, "param " + std::string(name) + " " + why);
 }
 
+Status Manifest::refuse(const std::string& why) const {
+  return {Code::kCorruptData,
+          "cannot use bundle: " + where_ + ": " + why + "; export the bundle again"};
+}
+
 Result<std::string> Manifest::param(std::string_view name) const {
   const std::string* found = find_param(name);
   if (found == nullptr) return refuse_param(name, "is missing");
@@ -203,6 +219,12 @@ Result<size_t> Manifest::integer(std::string_view name) const {
   if (!parse_integer(text, &value)) {
     return refuse_param(name, "(" + text.substr(0, kMostShown) + ") is malformed");
   }
+  return value;
+}
+
+Result<size_t> Manifest::size(std::string_view name) const {
+  NPUSEG_ASSIGN_OR_RETURN(const size_t value, integer(name));
+  if (value == 0 || value > kMostSize) return refuse_param(name, bad_size(value));
   return value;
 }
 

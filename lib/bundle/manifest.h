@@ -17,6 +17,9 @@ namespace npuseg::bundle {
 
 constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
+// Large enough for every model, small enough that products of three do not overflow.
+constexpr size_t kMostSize = size_t{1} << 20;
+
 // A line with its words. Typed access refuses with the file, the line and the line's text.
 class Record {
  public:
@@ -36,6 +39,7 @@ class Record {
   [[nodiscard]] const std::string* find(std::string_view key) const;
   core::Result<std::string> value(std::string_view key) const;
   core::Result<size_t> integer(std::string_view key) const;
+  core::Result<size_t> size(std::string_view key) const;                  // 1 to kMostSize
   core::Result<bool> flag(std::string_view key) const;                    // exactly 0 or 1
   core::Result<std::vector<uint32_t>> words(std::string_view key) const;  // comma list, one or more
   // A path below the bundle's folder.
@@ -76,12 +80,15 @@ class Manifest {
   [[nodiscard]] const std::string* find_param(std::string_view name) const;
   core::Result<std::string> param(std::string_view name) const;
   core::Result<size_t> integer(std::string_view name) const;
+  core::Result<size_t> size(std::string_view name) const;  // 1 to kMostSize
   core::Result<float> number(std::string_view name) const;
   core::Result<std::vector<size_t>> list(std::string_view name) const;  // empty items are skipped
   core::Result<std::vector<std::string>> words(std::string_view name) const;  // kept, also empty
   // "1" -> true, absent or anything else -> false.
   [[nodiscard]] bool is_one(std::string_view name) const;
   core::Status refuse_param(std::string_view name, const std::string& why) const;
+  // Of what no single line is at fault for.
+  [[nodiscard]] core::Status refuse(const std::string& why) const;
 
   [[nodiscard]] const std::map<std::string, XclbinRecord, std::less<>>& xclbins() const {
     return xclbins_;
@@ -112,7 +119,5 @@ core::Result<std::string> decode_hex_text(std::string_view hex, const Record& re
 std::string unescape(std::string_view text);
 // Why a path must not be joined to the bundle's folder, or empty.
 std::string bad_path(std::string_view path);
-// A pointer that git-lfs leaves where it did not fetch the file.
-bool is_lfs_pointer(std::string_view begin_of_file);
 
 }  // namespace npuseg::bundle

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle/sam3_manifest.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -19,8 +18,6 @@ namespace {
 constexpr const char* kGemms[] = {"v_embed", "v_qkv", "v_o",    "v_fc1", "v_fc2", "n_in",
                                   "n_up",    "conv",  "d_qkv",  "d_o",   "d_s",   "d_c",
                                   "d_fc1",   "d_fc2", "dec_kv", "m_head"};
-// Large enough for every model, small enough that products of three do not overflow.
-constexpr size_t kMostSize = size_t{1} << 20;
 
 Status read_params(const Manifest& manifest, Sam3Params* p) {
   const struct {
@@ -47,11 +44,7 @@ Status read_params(const Manifest& manifest, Sam3Params* p) {
                {"dec_layers", &p->dec_layers},
                {"mask_size", &p->mask_size}};
   for (const auto& size : sizes) {
-    NPUSEG_ASSIGN_OR_RETURN(*size.value, manifest.integer(size.name));
-    if (*size.value == 0 || *size.value > kMostSize) {
-      return manifest.refuse_param(
-          size.name, format("is %zu, between 1 and %zu is possible", *size.value, kMostSize));
-    }
+    NPUSEG_ASSIGN_OR_RETURN(*size.value, manifest.size(size.name));
   }
   NPUSEG_ASSIGN_OR_RETURN(p->vit_global, manifest.list("vit_global"));
   NPUSEG_ASSIGN_OR_RETURN(p->neck_splits, manifest.list("neck_splits"));
@@ -111,31 +104,9 @@ Status check_params(const Manifest& manifest, uint32_t version, const Sam3Params
   return {};
 }
 
-Result<KernelFiles> read_files(const Record& record, bool by_context, const Manifest& manifest) {
-  NPUSEG_RETURN_IF_ERROR(record.need_fields(1));
-  KernelFiles files;
-  files.key = record.field(0);
-  files.line = record.line();
-  if (by_context) {
-    NPUSEG_ASSIGN_OR_RETURN(const std::string context, record.value("ctx"));
-    const auto at = manifest.xclbins().find(context);
-    if (at == manifest.xclbins().end()) {
-      return record.refuse(record.tag() + " " + files.key + " runs on unknown xclbin " + context);
-    }
-    files.xclbin = at->second.file;
-    files.kernel_name = at->second.kernel_name;
-  } else {
-    NPUSEG_ASSIGN_OR_RETURN(files.xclbin, record.path("xclbin"));
-    const std::string* name = record.find("name");
-    files.kernel_name = name == nullptr ? "MLIR_AIE" : *name;
-  }
-  NPUSEG_ASSIGN_OR_RETURN(files.insts, record.path("insts"));
-  return files;
-}
-
 Status read_gemm(const Record& record, const Manifest& manifest, Sam3Manifest* out) {
   Sam3Gemm gemm;
-  NPUSEG_ASSIGN_OR_RETURN(gemm.files, read_files(record, true, manifest));
+  NPUSEG_ASSIGN_OR_RETURN(gemm.files, read_kernel_files(record, true, manifest));
   const struct {
     const char* name;
     size_t* value;
@@ -143,11 +114,7 @@ Status read_gemm(const Record& record, const Manifest& manifest, Sam3Manifest* o
                {"lda", &gemm.lda},    {"tile_k", &gemm.b.tile_k}, {"tile_n", &gemm.b.tile_n},
                {"ct_k", &gemm.b.ct_k}};
   for (const auto& size : sizes) {
-    NPUSEG_ASSIGN_OR_RETURN(*size.value, record.integer(size.name));
-    if (*size.value == 0 || *size.value > kMostSize) {
-      return record.refuse(
-          format("%s is %zu, between 1 and %zu is possible", size.name, *size.value, kMostSize));
-    }
+    NPUSEG_ASSIGN_OR_RETURN(*size.value, record.size(size.name));
   }
   NPUSEG_ASSIGN_OR_RETURN(gemm.b.bias, record.flag("bias"));
   NPUSEG_ASSIGN_OR_RETURN(const size_t bytes, record.integer("b_bytes"));
@@ -165,7 +132,7 @@ Status read_gemm(const Record& record, const Manifest& manifest, Sam3Manifest* o
 
 Status read_mha(const Record& record, const Manifest& manifest, Sam3Manifest* out) {
   Sam3Mha mha;
-  NPUSEG_ASSIGN_OR_RETURN(mha.files, read_files(record, false, manifest));
+  NPUSEG_ASSIGN_OR_RETURN(mha.files, read_kernel_files(record, false, manifest));
   for (const auto& [name, value] : {std::pair("heads", &mha.heads), std::pair("seq", &mha.seq),
                                     std::pair("d", &mha.d), std::pair("elems", &mha.elems)}) {
     NPUSEG_ASSIGN_OR_RETURN(*value, record.integer(name));
@@ -224,10 +191,7 @@ struct Coupling {
 };
 
 Status check_kernels(const Manifest& manifest, const Sam3Manifest& m) {
-  const auto refuse = [&](const std::string& why) {
-    return Status(Code::kCorruptData, "cannot use bundle: " + manifest.where() + ": " + why +
-                                          "; export the bundle again");
-  };
+  const auto refuse = [&](const std::string& why) { return manifest.refuse(why); };
   for (const char* key : kGemms) {
     if (m.gemms.find(key) == m.gemms.end()) return refuse(format("no kernel %s", key));
   }
@@ -354,7 +318,7 @@ Result<Sam3Manifest> Sam3Manifest::read(const Manifest& manifest) {
     } else if (record.tag() == "mha") {
       NPUSEG_RETURN_IF_ERROR(read_mha(record, manifest, &out));
     } else if (record.tag() == "op") {
-      NPUSEG_ASSIGN_OR_RETURN(const KernelFiles files, read_files(record, false, manifest));
+      NPUSEG_ASSIGN_OR_RETURN(const KernelFiles files, read_kernel_files(record, false, manifest));
       if (!out.ops.try_emplace(files.key, files).second) {
         return record.refuse("op " + files.key + " defined twice");
       }
@@ -371,8 +335,6 @@ std::vector<KernelFiles> Sam3Manifest::kernels() const {
   for (const auto& [key, gemm] : gemms) all.push_back(gemm.files);
   for (const auto& [key, mha] : mhas) all.push_back(mha.files);
   for (const auto& [key, op] : ops) all.push_back(op);
-  std::sort(all.begin(), all.end(),
-            [](const KernelFiles& a, const KernelFiles& b) { return a.key < b.key; });
   return all;
 }
 

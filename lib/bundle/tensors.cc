@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle/tensors.h"
 
-#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -100,10 +99,10 @@ Result<Tensors> Tensors::open(const std::string& index_path, const std::string& 
 Result<Tensors> Tensors::parse(std::string_view index, const std::string& index_path,
                                std::span<const unsigned char> blob, const std::string& blob_path) {
   const std::string pull = "run 'git lfs pull'";
-  if (is_lfs_pointer(index)) return refuse_file(index_path, "this is a git-lfs pointer", pull);
-  const std::string_view begin(reinterpret_cast<const char*>(blob.data()),
-                               std::min<size_t>(blob.size(), 128));
-  if (is_lfs_pointer(begin)) return refuse_file(blob_path, "this is a git-lfs pointer", pull);
+  if (core::is_lfs_pointer(index)) {
+    return refuse_file(index_path, "this is a git-lfs pointer", pull);
+  }
+  if (core::is_lfs_pointer(blob)) return refuse_file(blob_path, "this is a git-lfs pointer", pull);
   if (!core::is_utf8(index)) return refuse_file(index_path, "is not UTF-8 text");
   Tensors tensors;
   tensors.index_path_ = index_path;

@@ -195,8 +195,4 @@ std::string bad_path(std::string_view path) {
   return {};
 }
 
-bool is_lfs_pointer(std::string_view begin_of_file) {
-  return begin_of_file.starts_with("version https://git-lfs.github.com/spec/");
-}
-
 }  // namespace npuseg::bundle

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "bundle/manifest.h"
+#include "core/file.h"
 
 namespace npuseg::bundle {
 
@@ -108,9 +108,8 @@ Status read_kernels(Bytes layout, const std::string& where, Xclbin* out) {
 }  // namespace
 
 Result<Xclbin> parse_xclbin(Bytes bytes, const std::string& where) {
-  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()),
-                               std::min<size_t>(bytes.size(), 128));
-  if (is_lfs_pointer(begin)) {
+  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (core::is_lfs_pointer(bytes)) {
     return refuse(where, "this is a git-lfs pointer", "run 'git lfs pull'");
   }
   constexpr std::string_view kMagic("xclbin2\0", 8);

@@ -139,7 +139,7 @@ class Reader {
 Result<std::vector<NamedTensor>> parse_safetensors(std::span<const unsigned char> bytes,
                                                    const std::string& where) {
   constexpr size_t kLengthBytes = 8;
-  if (bytes.size() >= 8 && std::equal(bytes.begin(), bytes.begin() + 8, "version ")) {
+  if (core::is_lfs_pointer(bytes)) {
     return Status(Code::kCorruptData,
                   "cannot read tensors: " + where +
                       ": this is a git-lfs pointer; run 'git lfs pull' to get the real file");

@@ -66,6 +66,12 @@ Result<int> open_regular(const std::string& path, size_t* size) {
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
+bool is_lfs_pointer(std::string_view file) { return file.starts_with("version https://git-lfs"); }
+
+bool is_lfs_pointer(std::span<const unsigned char> file) {
+  return is_lfs_pointer(std::string_view(reinterpret_cast<const char*>(file.data()), file.size()));
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr && size_ != 0) {
     ::munmap(const_cast<unsigned char*>(data_), size_);

@@ -6,10 +6,15 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/status.h"
 
 namespace npuseg::core {
+
+// A pointer that git-lfs leaves where it did not fetch the file.
+bool is_lfs_pointer(std::span<const unsigned char> file);
+bool is_lfs_pointer(std::string_view file);
 
 // A whole regular file mapped read-only and private. The mapping outlives a rename or removal of
 // the file; a file that is shortened while mapped is the caller's fault (documented).

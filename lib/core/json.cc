@@ -228,9 +228,8 @@ Result<JsonDocument> JsonDocument::parse(std::string_view text, const std::strin
   }
   if (error != simdjson::SUCCESS) {
     const std::string hint =
-        text.starts_with("version https://git-lfs")
-            ? "this is a git-lfs pointer; run 'git lfs pull' to get the real file"
-            : "the file is damaged or not JSON; get it again";
+        is_lfs_pointer(text) ? "this is a git-lfs pointer; run 'git lfs pull' to get the real file"
+                             : "the file is damaged or not JSON; get it again";
     return Status(Code::kCorruptData,
                   "cannot parse: " + where + ": " + simdjson::error_message(error) + "; " + hint);
   }

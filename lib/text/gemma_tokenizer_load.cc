@@ -219,7 +219,7 @@ Status GemmaTokenizerBuilder::scan_model(JsonScanner* scanner, std::string* rest
 Status GemmaTokenizerBuilder::scan_root(JsonScanner* scanner, std::string* rest) {
   const std::string_view file = scanner->text();
   if (!scanner->take('{')) {
-    if (file.starts_with("version https://git-lfs")) {
+    if (core::is_lfs_pointer(file)) {
       return Status(Code::kCorruptData,
                     "cannot use tokenizer: " + where_ +
                         ": this is a git-lfs pointer; run 'git lfs pull' to get the real file");
