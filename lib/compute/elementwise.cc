@@ -11,6 +11,7 @@
 #include <string>
 
 #include "compute/gemm_backend.h"
+#include "compute/row_bands.h"
 #include "compute/simd_kernels.h"
 #include "compute/weight_forms.h"
 #include "core/env.h"
@@ -24,13 +25,6 @@ using core::Status;
 using core::TensorView;
 
 namespace {
-// Rows of a band that one worker takes: small enough to be stopped soon, large enough to pay.
-constexpr size_t kBandValues = size_t{1} << 16;
-
-size_t band_rows(size_t rows, size_t cols) {
-  return std::clamp<size_t>(kBandValues / std::max<size_t>(cols, 1), 1, std::max<size_t>(rows, 1));
-}
-
 const unsigned char* bytes_at(const TensorView& tensor, size_t element) {
   return static_cast<const unsigned char*>(tensor.data) + element * core::dtype_bytes(tensor.dtype);
 }
@@ -54,32 +48,19 @@ void widen_groups(const TensorView& tensor, size_t first, size_t count, float* o
 }  // namespace
 
 Status add(const Exec& exec, ConstMatrixView a, ConstMatrixView b, MatrixView out) {
-  const size_t band = band_rows(a.rows, a.cols);
-  return core::parallel_for(
-      *exec.call, (a.rows + band - 1) / band,
-      [&](size_t index, int) {
-        for (size_t r = index * band; r < std::min(a.rows, (index + 1) * band); ++r) {
-          add_rows(a.row(r), b.row(r), out.row(r), a.cols);
-        }
-      },
-      static_cast<double>(a.rows * a.cols));
+  return over_rows(exec, a.rows, a.cols,
+                   [&](size_t r) { add_rows(a.row(r), b.row(r), out.row(r), a.cols); });
 }
 
 Status rope_interleaved(const Exec& exec, MatrixView x, size_t heads, size_t head_dim,
                         const float* cosine, const float* sine, size_t table_rows) {
   const size_t pairs = head_dim / 2;
-  const size_t band = band_rows(x.rows, heads * head_dim);
-  return core::parallel_for(
-      *exec.call, (x.rows + band - 1) / band,
-      [&](size_t index, int) {
-        for (size_t r = index * band; r < std::min(x.rows, (index + 1) * band); ++r) {
-          const size_t at = (r % table_rows) * pairs;
-          for (size_t h = 0; h < heads; ++h) {
-            rope_row(x.row(r) + h * head_dim, cosine + at, sine + at, pairs);
-          }
-        }
-      },
-      static_cast<double>(x.rows * heads * head_dim));
+  return over_rows(exec, x.rows, heads * head_dim, [&](size_t r) {
+    const size_t at = (r % table_rows) * pairs;
+    for (size_t h = 0; h < heads; ++h) {
+      rope_row(x.row(r) + h * head_dim, cosine + at, sine + at, pairs);
+    }
+  });
 }
 
 void apply_activation(Activation activation, float* values, size_t count) {

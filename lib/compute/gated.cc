@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/gated.h"
 
-#include <algorithm>
-
+#include "compute/row_bands.h"
 #include "compute/simd_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -38,18 +37,15 @@ HWY_EXPORT(MultiplyRow);
 
 core::Status multiply_gated(const Exec& exec, Activation activation, core::MatrixView gate,
                             core::ConstMatrixView other) {
-  constexpr size_t kBandValues = size_t{1} << 14;
+  constexpr size_t kValues = size_t{1} << 14;
   if (gate.rows == 0 || gate.cols == 0) return exec.call->check();
-  const size_t band = std::max<size_t>(1, kBandValues / gate.cols);
-  return core::parallel_for(
-      *exec.call, (gate.rows + band - 1) / band,
-      [&](size_t index, int) {
-        for (size_t r = index * band; r < std::min(gate.rows, (index + 1) * band); ++r) {
-          epilogue_row(gate.row(r), nullptr, activation, nullptr, gate.row(r), gate.cols);
-          HWY_DYNAMIC_DISPATCH(MultiplyRow)(other.row(r), gate.row(r), gate.cols);
-        }
+  return over_rows(
+      exec, gate.rows, gate.cols,
+      [&](size_t r) {
+        epilogue_row(gate.row(r), nullptr, activation, nullptr, gate.row(r), gate.cols);
+        HWY_DYNAMIC_DISPATCH(MultiplyRow)(other.row(r), gate.row(r), gate.cols);
       },
-      static_cast<double>(gate.rows * gate.cols) * 3.0);
+      kValues, 3.0);
 }
 
 }  // namespace npuseg::compute

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compute/elementwise.h"
+#include "compute/row_bands.h"
 #include "compute/simd_kernels.h"
 
 namespace npuseg::compute {
@@ -16,8 +17,6 @@ using core::Status;
 using core::TensorView;
 
 namespace {
-constexpr size_t kBandValues = size_t{1} << 16;
-
 std::vector<float> to_floats(const TensorView& tensor, size_t count) {
   std::vector<float> values(count);
   widen(tensor, 0, count, values.data());
@@ -29,19 +28,12 @@ Status layer_norm(const Exec& exec, ConstMatrixView x, const LayerNorm& norm, Ma
                   const int32_t* out_rows, ConstMatrixView add, MatrixView out_plus_add) {
   const std::vector<float> gamma = to_floats(norm.gamma, x.cols);
   const std::vector<float> beta = to_floats(norm.beta, x.cols);
-  const size_t band = std::max<size_t>(1, kBandValues / std::max<size_t>(x.cols, 1));
-  return core::parallel_for(
-      *exec.call, (x.rows + band - 1) / band,
-      [&](size_t index, int) {
-        for (size_t r = index * band; r < std::min(x.rows, (index + 1) * band); ++r) {
-          const size_t to = out_rows == nullptr ? r : static_cast<size_t>(out_rows[r]);
-          const bool both = out_plus_add.data != nullptr;
-          layer_norm_row(x.row(r), gamma.data(), beta.data(), norm.eps, out.row(to),
-                         both ? add.row(r) : nullptr, both ? out_plus_add.row(to) : nullptr,
-                         x.cols);
-        }
-      },
-      static_cast<double>(x.rows * x.cols));
+  return over_rows(exec, x.rows, x.cols, [&](size_t r) {
+    const size_t to = out_rows == nullptr ? r : static_cast<size_t>(out_rows[r]);
+    const bool both = out_plus_add.data != nullptr;
+    layer_norm_row(x.row(r), gamma.data(), beta.data(), norm.eps, out.row(to),
+                   both ? add.row(r) : nullptr, both ? out_plus_add.row(to) : nullptr, x.cols);
+  });
 }
 
 Status group_norm(const Exec& exec, ConstMatrixView x, size_t groups, const TensorView& gamma,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compute/elementwise.h"
+#include "compute/row_bands.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compute/rms_norm.cc"
@@ -68,7 +69,7 @@ HWY_EXPORT(RmsRow);
 
 core::Status rms_norm(const Exec& exec, core::ConstMatrixView x, const RmsNorm& norm,
                       core::MatrixView out, const RmsNormOptions& options) {
-  constexpr size_t kBandValues = size_t{1} << 15;
+  constexpr size_t kValues = size_t{1} << 15;
   if (x.rows == 0 || x.cols == 0) return exec.call->check();
   const size_t count = x.cols / options.runs;
   std::vector<float> gamma;
@@ -76,22 +77,19 @@ core::Status rms_norm(const Exec& exec, core::ConstMatrixView x, const RmsNorm& 
     gamma.resize(count);
     widen(norm.gamma, 0, count, gamma.data());
   }
-  const size_t band = std::max<size_t>(1, kBandValues / x.cols);
-  return core::parallel_for(
-      *exec.call, (x.rows + band - 1) / band,
-      [&](size_t index, int) {
-        for (size_t r = index * band; r < std::min(x.rows, (index + 1) * band); ++r) {
-          for (size_t run = 0; run < options.runs; ++run) {
-            const size_t first = run * count;
-            const float* residual =
-                options.residual.data == nullptr ? nullptr : options.residual.row(r) + first;
-            HWY_DYNAMIC_DISPATCH(RmsRow)
-            (x.row(r) + first, gamma.empty() ? nullptr : gamma.data(), residual, norm.eps,
-             options.input_scale, options.output_scale, out.row(r) + first, count);
-          }
+  return over_rows(
+      exec, x.rows, x.cols,
+      [&](size_t r) {
+        for (size_t run = 0; run < options.runs; ++run) {
+          const size_t first = run * count;
+          const float* residual =
+              options.residual.data == nullptr ? nullptr : options.residual.row(r) + first;
+          HWY_DYNAMIC_DISPATCH(RmsRow)
+          (x.row(r) + first, gamma.empty() ? nullptr : gamma.data(), residual, norm.eps,
+           options.input_scale, options.output_scale, out.row(r) + first, count);
         }
       },
-      static_cast<double>(x.rows * x.cols));
+      kValues);
 }
 
 }  // namespace npuseg::compute

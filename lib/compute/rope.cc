@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/rope.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "compute/row_bands.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compute/rope.cc"
@@ -84,24 +85,21 @@ core::Result<RopeTable> make_rope_table(core::Call& call, size_t positions, size
 
 core::Status rope_halves(const Exec& exec, core::MatrixView x, size_t heads, size_t axes,
                          const RopeTable& table, const int32_t* positions) {
-  constexpr size_t kBandValues = size_t{1} << 15;
+  constexpr size_t kValues = size_t{1} << 15;
   const size_t half = table.half;
   const size_t width = heads * axes * 2 * half;
   if (x.rows == 0 || width == 0) return exec.call->check();
-  const size_t band = std::max<size_t>(1, kBandValues / width);
-  return core::parallel_for(
-      *exec.call, (x.rows + band - 1) / band,
-      [&](size_t index, int) {
-        for (size_t r = index * band; r < std::min(x.rows, (index + 1) * band); ++r) {
-          for (size_t part = 0; part < heads * axes; ++part) {
-            const auto position = static_cast<size_t>(positions[r * axes + part % axes]);
-            HWY_DYNAMIC_DISPATCH(RopeHalves)
-            (x.row(r) + part * 2 * half, table.cosine.data() + position * half,
-             table.sine.data() + position * half, half);
-          }
+  return over_rows(
+      exec, x.rows, width,
+      [&](size_t r) {
+        for (size_t part = 0; part < heads * axes; ++part) {
+          const auto position = static_cast<size_t>(positions[r * axes + part % axes]);
+          HWY_DYNAMIC_DISPATCH(RopeHalves)
+          (x.row(r) + part * 2 * half, table.cosine.data() + position * half,
+           table.sine.data() + position * half, half);
         }
       },
-      static_cast<double>(x.rows * width));
+      kValues);
 }
 
 }  // namespace npuseg::compute

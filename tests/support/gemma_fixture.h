@@ -4,12 +4,17 @@
 #pragma once
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "checkpoint/safetensors.h"
+#include "core/file.h"
 #include "gemma_weights.h"
 #include "model/embeddinggemma2/embeddinggemma2.h"
 // Behind all others.
@@ -48,6 +53,35 @@ inline void must(const core::Status& status) {
     fail();
   }
 }
+
+// The tensors of a file in golden/.
+class Golden {
+ public:
+  explicit Golden(const std::string& name)
+      : file_(must(core::MappedFile::open(std::string(NPUSEG_SOURCE_DIR) +
+                                          "/tests/unit/embeddinggemma2/golden/" + name +
+                                          ".safetensors"))) {
+    for (auto& tensor : must(checkpoint::parse_safetensors(file_.bytes(), name))) {
+      tensors_.emplace(tensor.name, tensor.entry.view);
+    }
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return tensors_.count(name) != 0; }
+  template <class T>
+  [[nodiscard]] std::vector<T> values(const std::string& name) const {
+    const auto at = tensors_.find(name);
+    if (at == tensors_.end() || at->second.bytes() % sizeof(T) != 0) {
+      print_error("golden file lacks %s\n", name.c_str());
+      fail();
+    }
+    std::vector<T> out(at->second.bytes() / sizeof(T));
+    if (!out.empty()) std::memcpy(out.data(), at->second.data, at->second.bytes());
+    return out;
+  }
+
+ private:
+  core::MappedFile file_;
+  std::map<std::string, core::TensorView> tensors_;
+};
 
 using GemmaPtr = std::shared_ptr<const embeddinggemma2::Model>;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compute/row_bands.h"
 #include "compute/simd_kernels.h"
 #include "compute/weight_forms.h"
 
@@ -12,6 +13,7 @@ using bundle::Gemma2Gemm;
 using bundle::Gemma2Mha;
 using bundle::Gemma2Params;
 using compute::Exec;
+using compute::over_rows;
 using core::Call;
 using core::Code;
 using core::ConstMatrixView;
@@ -23,7 +25,6 @@ using core::Status;
 namespace {
 
 constexpr size_t kValue = sizeof(uint16_t);
-constexpr size_t kBandValues = size_t{1} << 16;
 
 npu::Gemm operation_of(const std::string& key, const Gemma2Gemm& record, size_t chunks) {
   npu::Gemm gemm;
@@ -55,18 +56,6 @@ npu::Attention operation_of(const Gemma2Params& params, const Gemma2Mha& record)
   attention.window_words = record.win_words;
   attention.no_window = params.no_window;
   return attention;
-}
-
-// body(row) over all rows, in bands.
-template <class Body>
-Status over_rows(const Exec& exec, size_t rows, size_t columns, const Body& body) {
-  const size_t band = std::max<size_t>(1, kBandValues / std::max<size_t>(1, columns));
-  return core::parallel_for(
-      *exec.call, (rows + band - 1) / band,
-      [&](size_t index, int) {
-        for (size_t r = index * band; r < std::min(rows, (index + 1) * band); ++r) body(r);
-      },
-      static_cast<double>(rows) * static_cast<double>(columns));
 }
 
 const unsigned char* value_at(const DeviceRows& rows, size_t row, size_t column) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compute/elementwise.h"
+#include "compute/row_bands.h"
 
 namespace npuseg::embeddinggemma2 {
 
@@ -12,6 +13,10 @@ using compute::Exec;
 using core::ConstMatrixView;
 using core::MatrixView;
 using core::Status;
+
+namespace {
+constexpr size_t kValues = size_t{1} << 14;  // of a band
+}  // namespace
 
 Status rms_rows(const Exec& exec, ConstMatrixView x, const compute::RmsNorm& norm, MatrixView out,
                 const compute::RmsNormOptions& options) {
@@ -21,9 +26,9 @@ Status rms_rows(const Exec& exec, ConstMatrixView x, const compute::RmsNorm& nor
     gamma.resize(count);
     compute::widen(norm.gamma, 0, count, gamma.data());
   }
-  return core::parallel_for(
-      *exec.call, x.rows,
-      [&](size_t r, int) {
+  return compute::over_rows(
+      exec, x.rows, x.cols,
+      [&](size_t r) {
         for (size_t run = 0; run < options.runs; ++run) {
           const float* in = x.row(r) + run * count;
           float* to = out.row(r) + run * count;
@@ -44,15 +49,15 @@ Status rms_rows(const Exec& exec, ConstMatrixView x, const compute::RmsNorm& nor
           }
         }
       },
-      static_cast<double>(x.rows * x.cols) * 2.0);
+      kValues, 2.0);
 }
 
 Status rotate_rows(const Exec& exec, MatrixView x, size_t heads, size_t axes,
                    const compute::RopeTable& table, const int32_t* positions) {
   const size_t half = table.half;
-  return core::parallel_for(
-      *exec.call, x.rows,
-      [&](size_t r, int) {
+  return compute::over_rows(
+      exec, x.rows, x.cols,
+      [&](size_t r) {
         for (size_t part = 0; part < heads * axes; ++part) {
           const auto position = static_cast<size_t>(positions[r * axes + part % axes]);
           const float* cosine = table.cosine.data() + position * half;
@@ -67,7 +72,7 @@ Status rotate_rows(const Exec& exec, MatrixView x, size_t heads, size_t axes,
           }
         }
       },
-      static_cast<double>(x.rows * heads * axes * half) * 2.0);
+      kValues, 2.0);
 }
 
 }  // namespace npuseg::embeddinggemma2

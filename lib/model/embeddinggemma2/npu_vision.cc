@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compute/elementwise.h"
+#include "compute/row_bands.h"
 #include "compute/simd_kernels.h"
 #include "model/embeddinggemma2/layers.h"
 #include "model/embeddinggemma2/npu_kernels.h"
@@ -57,9 +58,8 @@ Status NpuModel::vision_layer(const Exec& exec, size_t layer, const compute::Rop
   NPUSEG_RETURN_IF_ERROR(rms_rows(exec, v, {{}, eps}, v, heads));
   NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, q, vision.heads, 2, rope, positions));
   NPUSEG_RETURN_IF_ERROR(rotate_rows(exec, k, vision.heads, 2, rope, positions));
-  NPUSEG_RETURN_IF_ERROR(core::parallel_for(
-      *exec.call, n, [&](size_t r, int) { compute::scale_row(q.row(r), kLog2E, width); },
-      static_cast<double>(n * width)));
+  NPUSEG_RETURN_IF_ERROR(compute::over_rows(
+      exec, n, width, [&](size_t r) { compute::scale_row(q.row(r), kLog2E, width); }));
   NPUSEG_RETURN_IF_ERROR(npu.put(exec, qkv, npu.vision.att));
   NPUSEG_RETURN_IF_ERROR(npu.attend(*exec.call, n));
   // The attention's output is the next input where it lies.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compute/elementwise.h"
+#include "compute/row_bands.h"
 #include "compute/simd_kernels.h"
 #include "compute/weight_forms.h"
 #include "core/bf16.h"
@@ -14,22 +15,12 @@
 namespace npuseg::npu::soft {
 
 using compute::Exec;
+using compute::over_bands;
+using compute::over_rows;
 using core::Result;
 using core::Status;
 
 namespace {
-
-constexpr size_t kBandValues = size_t{1} << 16;
-
-// body(first row, end) over bands of rows.
-template <class Body>
-Status over_bands(const Exec& exec, size_t rows, size_t columns, const Body& body) {
-  const size_t band = std::max<size_t>(1, kBandValues / std::max<size_t>(1, columns));
-  return core::parallel_for(
-      *exec.call, (rows + band - 1) / band,
-      [&](size_t index, int) { body(index * band, std::min(rows, (index + 1) * band)); },
-      static_cast<double>(rows) * static_cast<double>(columns));
-}
 
 // The normalised row in double, for values that are exact in it.
 void norm_row_faithful(const float* x, size_t count, float eps, uint16_t* h) {
@@ -62,19 +53,15 @@ Result<float*> Scratch::get(const core::MemoryBudgetPtr& budget, size_t slot, si
 
 Status widen_rows(const Exec& exec, const uint16_t* from, size_t from_stride, size_t rows,
                   size_t columns, float* to) {
-  return over_bands(exec, rows, columns, [&](size_t first, size_t end) {
-    for (size_t r = first; r < end; ++r) {
-      compute::widen_bf16(from + r * from_stride, to + r * columns, columns);
-    }
+  return over_rows(exec, rows, columns, [&](size_t r) {
+    compute::widen_bf16(from + r * from_stride, to + r * columns, columns);
   });
 }
 
 Status narrow_rows(const Exec& exec, const float* from, size_t rows, size_t columns, uint16_t* to,
                    size_t to_stride) {
-  return over_bands(exec, rows, columns, [&](size_t first, size_t end) {
-    for (size_t r = first; r < end; ++r) {
-      compute::narrow_bf16(from + r * columns, to + r * to_stride, columns);
-    }
+  return over_rows(exec, rows, columns, [&](size_t r) {
+    compute::narrow_bf16(from + r * columns, to + r * to_stride, columns);
   });
 }
 

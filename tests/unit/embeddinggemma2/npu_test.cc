@@ -10,14 +10,10 @@
 // vectors have the bound by which bundles are checked.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "bundle_files.h"
-#include "checkpoint/safetensors.h"
-#include "core/file.h"
 #include "golden_values.h"
 #include "image/patches.h"
 #include "image/picture.h"
@@ -44,17 +40,8 @@ constexpr size_t kVectorFloats = 48;
 
 template <class T>
 std::vector<T> golden(const std::string& name) {
-  static const auto file = must(npuseg::core::MappedFile::open(
-      NPUSEG_SOURCE_DIR "/tests/unit/embeddinggemma2/golden/npu_tiny.safetensors"));
-  for (auto& tensor : must(npuseg::checkpoint::parse_safetensors(file.bytes(), "npu_tiny"))) {
-    if (tensor.name != name) continue;
-    std::vector<T> out(tensor.entry.view.bytes() / sizeof(T));
-    std::memcpy(out.data(), tensor.entry.view.data, tensor.entry.view.bytes());
-    return out;
-  }
-  print_error("golden file lacks %s\n", name.c_str());
-  fail();
-  return {};
+  static const Golden file("npu_tiny");
+  return file.values<T>(name);
 }
 
 double cosine(const float* a, const float* b, size_t count) {

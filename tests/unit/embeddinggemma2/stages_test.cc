@@ -12,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
-#include "core/file.h"
 #include "model/embeddinggemma2/pooling.h"
 #include "model/embeddinggemma2/soft_tokens.h"
 #include "model/embeddinggemma2/text_embedder.h"
@@ -39,35 +37,6 @@ constexpr size_t kStep = 15485863;  // likewise
 constexpr double kRangePart = 1e-6;
 constexpr double kEmbeddingPart = 1e-7;
 constexpr const char* kCases[] = {"text", "pictures", "bf16", "heads", "window"};
-
-// The tensors of one golden file.
-class Golden {
- public:
-  explicit Golden(const std::string& name)
-      : file_(must(npuseg::core::MappedFile::open(std::string(NPUSEG_SOURCE_DIR) +
-                                                  "/tests/unit/embeddinggemma2/golden/stages_" +
-                                                  name + ".safetensors"))) {
-    for (auto& tensor : must(npuseg::checkpoint::parse_safetensors(file_.bytes(), name))) {
-      tensors_.emplace(tensor.name, tensor.entry.view);
-    }
-  }
-  [[nodiscard]] bool has(const std::string& name) const { return tensors_.count(name) != 0; }
-  template <class T>
-  [[nodiscard]] std::vector<T> values(const std::string& name) const {
-    const auto at = tensors_.find(name);
-    if (at == tensors_.end() || at->second.bytes() % sizeof(T) != 0) {
-      print_error("golden file lacks %s\n", name.c_str());
-      fail();
-    }
-    std::vector<T> out(at->second.bytes() / sizeof(T));
-    if (!out.empty()) std::memcpy(out.data(), at->second.data, at->second.bytes());
-    return out;
-  }
-
- private:
-  npuseg::core::MappedFile file_;
-  std::map<std::string, npuseg::core::TensorView> tensors_;
-};
 
 // Largest errors of a kind of stage over all cases, as parts of the stage's range.
 struct Worst {
@@ -117,7 +86,7 @@ void check(const Golden& golden, const std::string& label, const std::string& st
 // One case: the model, its pictures' patches and what its inputs are made of.
 class Case {
  public:
-  explicit Case(const std::string& name) : golden(name), name_(name) {
+  explicit Case(const std::string& name) : golden("stages_" + name), name_(name) {
     const auto text = golden.values<char>("config");
     const bool bf16 = golden.values<int64_t>("bf16")[0] != 0;
     model = make_gemma({text.data(), text.size()}, bf16 ? DType::kBF16 : DType::kF32, stage_values);
