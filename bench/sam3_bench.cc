@@ -151,8 +151,8 @@ int run(const Args& args) {
   Flops flops(config, ids.size());
   std::vector<StageTimes> times(static_cast<size_t>(args.reps));
   for (StageTimes& at : times) {
-    auto image = npuseg::sam3::encode_image(model, call, pixels.data(), &at);
-    auto text = npuseg::sam3::encode_text(model, call, ids, &at);
+    auto image = model.encode_image(call, pixels.data(), &at);
+    auto text = model.encode_text(call, ids, &at);
     if (!image.ok() || !text.ok()) {
       std::fprintf(stderr, "sam3_bench: %s%s\n", image.status().message().c_str(),
                    text.status().message().c_str());
@@ -160,7 +160,7 @@ int run(const Args& args) {
     }
     npuseg::sam3::DetectOptions detect;
     detect.all_masks = true;
-    auto found = npuseg::sam3::detect(model, call, *image.value(), *text.value(), {}, detect, &at);
+    auto found = model.detect(call, *image.value(), *text.value(), {}, detect, &at);
     if (!found.ok()) {
       std::fprintf(stderr, "sam3_bench: %s\n", found.status().message().c_str());
       return 1;

@@ -83,7 +83,7 @@ Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& director
   model_options.budget = engine->budget_;
   model_options.log = options.log;
   NPUSEG_ASSIGN_OR_RETURN(engine->model_, sam3::Model::load(directory, model_options, call));
-  const sam3::Model& model = *engine->model_;
+  const sam3::Graph& model = *engine->model_;
   NPUSEG_ASSIGN_OR_RETURN(text::ClipTokenizer tokenizer, text::ClipTokenizer::load(directory));
   if (tokenizer.vocab_size() > model.config().text.vocab_size) {
     return Status(Code::kCorruptData,
@@ -182,7 +182,7 @@ Result<Sam3Engine::Image> Sam3Engine::image_features(Photo& photo, Call& call,
       call.begin_stage(static_cast<uint32_t>(sam3::Stage::kPreprocess), 1);
       NPUSEG_RETURN_IF_ERROR(model_input(photo, call, pixels.floats()));
     }
-    return sam3::encode_image(*model_, call, pixels.floats(), times);
+    return model_->encode_image(call, pixels.floats(), times);
   });
 }
 
@@ -198,7 +198,7 @@ Result<Sam3Engine::Text> Sam3Engine::text_features(const std::vector<int64_t>& i
       return Text(texts_.front().features);
     }
   }
-  NPUSEG_ASSIGN_OR_RETURN(Text features, sam3::encode_text(*model_, call, ids, times));
+  NPUSEG_ASSIGN_OR_RETURN(Text features, model_->encode_text(call, ids, times));
   const auto size = [](const CachedText& text) {
     return text.features->bytes() + text.ids.size() * sizeof(int64_t);
   };
@@ -325,8 +325,8 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
     detect.max_instances = options.max_instances;
     detect.all_masks = options.all_masks;
     detect.semantic = options.semantic;
-    NPUSEG_ASSIGN_OR_RETURN(answer->detection, sam3::detect(*model_, call, *image, *features, boxes,
-                                                            detect, &answer->times));
+    NPUSEG_ASSIGN_OR_RETURN(answer->detection,
+                            model_->detect(call, *image, *features, boxes, detect, &answer->times));
     answer->presence = image::sigmoid(answer->detection.presence_logit);
     const sam3::StageTimer timer(&answer->times, sam3::Stage::kPostprocess);
     return answer->finish(call, options.mask_threshold);

@@ -89,7 +89,7 @@ class Sam3Engine {
   core::Status with_room(const Photo& photo, Run&& run);
   void count(const sam3::StageTimes& times);
 
-  std::shared_ptr<const sam3::Model> model_;
+  std::shared_ptr<const sam3::Graph> model_;
   std::shared_ptr<const text::ClipTokenizer> tokenizer_;
   image::NormalizeTable table_{};
   core::MemoryBudgetPtr budget_;

@@ -32,10 +32,10 @@ float log_scale(float d) { return std::copysign(std::log2(std::fabs(d * 8.0f) + 
 namespace {
 
 // Query positions [Q+1, D] from the reference boxes; row 0 (presence token) is zero.
-Status query_positions(const Model& model, const Exec& exec, const std::vector<float>& references,
+Status query_positions(const Graph& graph, const Exec& exec, const std::vector<float>& references,
                        MatrixView out) {
   const size_t queries = references.size() / 4;
-  const size_t half = model.config().hidden_size / 2;
+  const size_t half = graph.config().hidden_size / 2;
   NPUSEG_ASSIGN_OR_RETURN(Matrix encoded,
                           Matrix::make(exec.budget, queries, 4 * half, "query positions"));
   NPUSEG_RETURN_IF_ERROR(core::parallel_for(
@@ -51,7 +51,7 @@ Status query_positions(const Model& model, const Exec& exec, const std::vector<f
       },
       static_cast<double>(queries * 4 * half) * 30.0));
   std::fill_n(out.row(0), out.cols, 0.0f);
-  return relu_head(exec, encoded.view(), model.weights().decoder.ref_point_head,
+  return relu_head(exec, encoded.view(), graph.weights().decoder.ref_point_head,
                    out.row_range(1, queries));
 }
 
@@ -92,9 +92,9 @@ struct PositionBias {
   Matrix x;
 };
 
-Status position_bias(const Model& model, const Exec& exec, const std::vector<float>& references,
+Status position_bias(const Graph& graph, const Exec& exec, const std::vector<float>& references,
                      PositionBias* bias) {
-  const auto& weights = model.weights().decoder;
+  const auto& weights = graph.weights().decoder;
   const size_t queries = references.size() / 4;
   std::vector<float> edges_x(2 * queries);
   std::vector<float> edges_y(2 * queries);
@@ -105,17 +105,17 @@ Status position_bias(const Model& model, const Exec& exec, const std::vector<flo
     edges_y[2 * q] = box[1] - 0.5f * box[3];
     edges_y[2 * q + 1] = box[1] + 0.5f * box[3];
   }
-  const size_t side = model.config().map_side();
-  const size_t heads = model.config().detr_decoder.heads;
+  const size_t side = graph.config().map_side();
+  const size_t heads = graph.config().detr_decoder.heads;
   NPUSEG_RETURN_IF_ERROR(axis_bias(exec, weights.box_rpb_embed_y, edges_y, side, heads, &bias->y));
   return axis_bias(exec, weights.box_rpb_embed_x, edges_x, side, heads, &bias->x);
 }
 
 // references = sigmoid(box_head(hidden) + inverse_sigmoid(references)).
-Status refine(const Model& model, const Exec& exec, ConstMatrixView hidden,
+Status refine(const Graph& graph, const Exec& exec, ConstMatrixView hidden,
               std::vector<float>* references) {
   NPUSEG_ASSIGN_OR_RETURN(Matrix delta, Matrix::make(exec.budget, hidden.rows, 4, "box deltas"));
-  NPUSEG_RETURN_IF_ERROR(relu_head(exec, hidden, model.weights().decoder.box_head, delta.view()));
+  NPUSEG_RETURN_IF_ERROR(relu_head(exec, hidden, graph.weights().decoder.box_head, delta.view()));
   NPUSEG_RETURN_IF_ERROR(check_finite(delta.view(), "DETR decoder"));
   for (size_t i = 0; i < references->size(); ++i) {
     delta.data()[i] += inverse_sigmoid((*references)[i]);
@@ -126,10 +126,10 @@ Status refine(const Model& model, const Exec& exec, ConstMatrixView hidden,
 
 }  // namespace
 
-Result<DecoderOutput> run_detr_decoder(const Model& model, const Exec& exec, ConstMatrixView memory,
-                                       ConstMatrixView prompt) {
-  const auto& config = model.config();
-  const auto& weights = model.weights().decoder;
+Result<DecoderOutput> run_detr_decoder(const Graph& graph, const Exec& exec,
+                                       const VisionKeys& vision_keys, ConstMatrixView prompt) {
+  const auto& config = graph.config();
+  const auto& weights = graph.weights().decoder;
   const size_t queries = config.queries;
   const size_t d = config.hidden_size;
   const size_t side = config.map_side();
@@ -147,9 +147,10 @@ Result<DecoderOutput> run_detr_decoder(const Model& model, const Exec& exec, Con
   compute::widen(weights.presence_token, 0, d, x.data());
   compute::widen(weights.query_embed, 0, queries * d, x.view().row(1));
 
-  NPUSEG_ASSIGN_OR_RETURN(Matrix keys, Matrix::make(exec.budget, memory.rows, d, "decoder keys"));
-  NPUSEG_RETURN_IF_ERROR(
-      compute::add(exec, memory, model.constants().position_view(d), keys.view()));
+  NPUSEG_ASSIGN_OR_RETURN(Matrix key_value,
+                          Matrix::make(exec.budget, side * side, 2 * d, "decoder keys"));
+  const MatrixView keys = key_value.view().columns(0, d);
+  const MatrixView values = key_value.view().columns(d, d);
   NPUSEG_ASSIGN_OR_RETURN(Matrix positions,
                           Matrix::make(exec.budget, queries + 1, d, "query positions"));
   NPUSEG_ASSIGN_OR_RETURN(Matrix placed,
@@ -161,9 +162,10 @@ Result<DecoderOutput> run_detr_decoder(const Model& model, const Exec& exec, Con
                           Matrix::make(exec.budget, heads * (queries + 1), side, "position bias"));
   NPUSEG_ASSIGN_OR_RETURN(output.hidden, Matrix::make(exec.budget, queries, d, "object queries"));
 
-  for (const DecoderLayerWeights& layer : weights.layers) {
-    NPUSEG_RETURN_IF_ERROR(query_positions(model, exec, output.references, positions.view()));
-    NPUSEG_RETURN_IF_ERROR(position_bias(model, exec, output.references, &bias));
+  for (size_t i = 0; i < weights.layers.size(); ++i) {
+    const DecoderLayerWeights& layer = weights.layers[i];
+    NPUSEG_RETURN_IF_ERROR(query_positions(graph, exec, output.references, positions.view()));
+    NPUSEG_RETURN_IF_ERROR(position_bias(graph, exec, output.references, &bias));
 
     const auto place = [&] {
       return compute::add(exec, x.view(), positions.view(), placed.view());
@@ -183,14 +185,15 @@ Result<DecoderOutput> run_detr_decoder(const Model& model, const Exec& exec, Con
         compute::layer_norm(exec, x.view(), layer.text_cross_attn_layer_norm, x.view()));
 
     NPUSEG_RETURN_IF_ERROR(place());
-    AttentionInputs vision{placed.view(), keys.view(), memory};
+    NPUSEG_RETURN_IF_ERROR(vision_keys(i, keys, values));
+    AttentionInputs vision{placed.view(), keys, values};
     vision.heads = heads;
     vision.bias_y = bias.y.data();
     vision.bias_x = bias.x.data();
     vision.grid_height = side;
     vision.grid_width = side;
     NPUSEG_RETURN_IF_ERROR(
-        attention_block(exec, vision, layer.vision_cross_attn, x.view(), x.view()));
+        attend_projected(exec, vision, layer.vision_cross_attn, x.view(), x.view()));
     NPUSEG_RETURN_IF_ERROR(
         compute::layer_norm(exec, x.view(), layer.vision_cross_attn_layer_norm, x.view()));
 
@@ -200,7 +203,7 @@ Result<DecoderOutput> run_detr_decoder(const Model& model, const Exec& exec, Con
 
     NPUSEG_RETURN_IF_ERROR(compute::layer_norm(exec, x.view().row_range(1, queries),
                                                weights.output_layer_norm, output.hidden.view()));
-    NPUSEG_RETURN_IF_ERROR(refine(model, exec, output.hidden.view(), &output.references));
+    NPUSEG_RETURN_IF_ERROR(refine(graph, exec, output.hidden.view(), &output.references));
     exec.call->advance();
   }
 
@@ -213,6 +216,20 @@ Result<DecoderOutput> run_detr_decoder(const Model& model, const Exec& exec, Con
       check_finite(ConstMatrixView{&output.presence_logit, 1, 1, 1}, "presence head"));
   output.presence_logit = std::clamp(output.presence_logit, -10.0f, 10.0f);
   return output;
+}
+
+Result<DecoderOutput> run_detr_decoder(const Model& model, const Exec& exec, ConstMatrixView memory,
+                                       ConstMatrixView prompt) {
+  const size_t d = model.config().hidden_size;
+  NPUSEG_ASSIGN_OR_RETURN(Matrix placed, Matrix::make(exec.budget, memory.rows, d, "decoder keys"));
+  NPUSEG_RETURN_IF_ERROR(
+      compute::add(exec, memory, model.constants().position_view(d), placed.view()));
+  const VisionKeys project = [&](size_t layer, MatrixView keys, MatrixView values) -> Status {
+    const AttentionWeights& weights = model.weights().decoder.layers[layer].vision_cross_attn;
+    NPUSEG_RETURN_IF_ERROR(linear(exec, placed.view(), weights.k_proj, keys));
+    return linear(exec, memory, weights.v_proj, values);
+  };
+  return run_detr_decoder(model, exec, project, prompt);
 }
 
 }  // namespace npuseg::sam3

@@ -3,6 +3,7 @@
 // bias from the boxes (spec section 11).
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "compute/gemm.h"
@@ -16,7 +17,16 @@ struct DecoderOutput {
   float presence_logit = 0.0f;    // clamped to +-10
 };
 
-// memory: M [side*side, D] of the DETR encoder; prompt [n, D].
+// Fills the projected keys and values [side*side, D] that a layer's queries look at. Both are
+// columns of the same rows.
+using VisionKeys =
+    std::function<core::Status(size_t layer, core::MatrixView keys, core::MatrixView values)>;
+
+// prompt [n, D].
+core::Result<DecoderOutput> run_detr_decoder(const Graph& graph, const compute::Exec& exec,
+                                             const VisionKeys& vision_keys,
+                                             core::ConstMatrixView prompt);
+// memory: M [side*side, D] of the DETR encoder.
 core::Result<DecoderOutput> run_detr_decoder(const Model& model, const compute::Exec& exec,
                                              core::ConstMatrixView memory,
                                              core::ConstMatrixView prompt);

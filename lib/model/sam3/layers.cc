@@ -42,23 +42,32 @@ Status linear(const Exec& exec, ConstMatrixView x, const LinearWeights& weights,
 Status attention_block(const Exec& exec, const AttentionInputs& inputs,
                        const AttentionWeights& weights, ConstMatrixView residual, MatrixView out) {
   const size_t size = weights.q_proj.weight.shape[0];
-  NPUSEG_ASSIGN_OR_RETURN(Matrix query,
-                          Matrix::make(exec.budget, inputs.query.rows, size, "attention queries"));
   NPUSEG_ASSIGN_OR_RETURN(Matrix key_value,
                           Matrix::make(exec.budget, inputs.key.rows, 2 * size, "attention keys"));
   const MatrixView key = key_value.view().columns(0, size);
   const MatrixView value = key_value.view().columns(size, size);
-  NPUSEG_RETURN_IF_ERROR(linear(exec, inputs.query, weights.q_proj, query.view()));
   NPUSEG_RETURN_IF_ERROR(linear(exec, inputs.key, weights.k_proj, key));
   NPUSEG_RETURN_IF_ERROR(linear(exec, inputs.value, weights.v_proj, value));
+  AttentionInputs projected = inputs;
+  projected.key = key;
+  projected.value = value;
+  return attend_projected(exec, projected, weights, residual, out);
+}
+
+Status attend_projected(const Exec& exec, const AttentionInputs& inputs,
+                        const AttentionWeights& weights, ConstMatrixView residual, MatrixView out) {
+  const size_t size = weights.q_proj.weight.shape[0];
+  NPUSEG_ASSIGN_OR_RETURN(Matrix query,
+                          Matrix::make(exec.budget, inputs.query.rows, size, "attention queries"));
+  NPUSEG_RETURN_IF_ERROR(linear(exec, inputs.query, weights.q_proj, query.view()));
   compute::Attention args;
   args.query = query.data();
-  args.key = key.data;
-  args.value = value.data;
+  args.key = inputs.key.data;
+  args.value = inputs.value.data;
   args.out = query.data();
   args.query_stride = size;
-  args.key_stride = key.stride;
-  args.value_stride = value.stride;
+  args.key_stride = inputs.key.stride;
+  args.value_stride = inputs.value.stride;
   args.out_stride = size;
   args.queries = inputs.query.rows;
   args.keys = inputs.key.rows;

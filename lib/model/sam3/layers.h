@@ -34,6 +34,10 @@ struct AttentionInputs {
 core::Status attention_block(const compute::Exec& exec, const AttentionInputs& inputs,
                              const AttentionWeights& weights, core::ConstMatrixView residual,
                              core::MatrixView out);
+// The same where key and value of `inputs` are projected already.
+core::Status attend_projected(const compute::Exec& exec, const AttentionInputs& inputs,
+                              const AttentionWeights& weights, core::ConstMatrixView residual,
+                              core::MatrixView out);
 
 // out = residual + fc2(act(fc1(x))). out may alias residual.
 core::Status mlp_block(const compute::Exec& exec, core::ConstMatrixView x,

@@ -72,6 +72,9 @@ Status check_supported(const Sam3Config& config, const std::string& directory) {
 
 }  // namespace
 
+Graph::Graph() = default;
+Graph::~Graph() = default;
+
 Model::Model() = default;
 Model::~Model() = default;
 

@@ -47,40 +47,6 @@ struct StageTimes {
   uint64_t nanoseconds[kStageCount] = {};
 };
 
-// Immutable after load; any number of threads may use one model.
-class Model {
- public:
-  struct Options {
-    bool check_weights = true;  // scan for NaN/Inf and name the tensor
-    core::MemoryBudgetPtr budget;
-    core::Logger log;
-  };
-  static core::Result<std::shared_ptr<const Model>> load(const std::string& directory,
-                                                         const Options& options, core::Call& call);
-  ~Model();
-
-  [[nodiscard]] const Sam3Config& config() const { return config_; }
-  [[nodiscard]] const checkpoint::Sam3ProcessorConfig& processor() const { return processor_; }
-  [[nodiscard]] const Weights& weights() const { return *weights_; }
-  [[nodiscard]] const Constants& constants() const { return *constants_; }
-  [[nodiscard]] size_t parameters() const { return parameters_; }      // used ones
-  [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as stored, used ones
-  [[nodiscard]] const char* dtype() const { return dtype_; }           // "F32", "BF16", "mixed" ...
-  [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
-
- private:
-  Model();
-  Sam3Config config_;
-  checkpoint::Sam3ProcessorConfig processor_;
-  checkpoint::Checkpoint files_;
-  std::unique_ptr<Weights> weights_;
-  std::unique_ptr<Constants> constants_;
-  size_t parameters_ = 0;
-  size_t weight_bytes_ = 0;
-  const char* dtype_ = "F32";
-  core::MemoryBudgetPtr budget_;
-};
-
 // Of one picture: kept FPN levels (channels last) and what of the prompt side depends on the
 // picture alone. Immutable once made.
 struct ImageFeatures {
@@ -89,10 +55,13 @@ struct ImageFeatures {
   [[nodiscard]] size_t bytes() const;
 };
 
-// Of one prompt string: projected vectors of the valid tokens [n, D].
+// Of one prompt string: projected vectors of the valid tokens [n, D], and what the NPU graph makes
+// of them alone: the packed weights of its prompt cross-attentions (npu_fold.h). Immutable once
+// made.
 struct TextFeatures {
   core::Matrix tokens;
-  [[nodiscard]] size_t bytes() const { return tokens.bytes(); }
+  std::vector<std::vector<unsigned char>> folded;
+  [[nodiscard]] size_t bytes() const;
 };
 
 // Normalised (cx, cy, w, h) of the upright picture; label 1 positive, 0 negative.
@@ -122,17 +91,74 @@ struct Detection {
   [[nodiscard]] size_t bytes() const;
 };
 
-// pixels: normalised planar float [3, S, S]. StageTimes may be null in all of these.
-core::Result<std::shared_ptr<const ImageFeatures>> encode_image(const Model& model,
-                                                                core::Call& call,
-                                                                const float* pixels,
-                                                                StageTimes* times);
-// ids: BOS ... EOS without padding, 1 .. config().text.positions of them, each < vocab_size.
-core::Result<std::shared_ptr<const TextFeatures>> encode_text(const Model& model, core::Call& call,
-                                                              std::span<const int64_t> ids,
-                                                              StageTimes* times);
-core::Result<Detection> detect(const Model& model, core::Call& call, const ImageFeatures& image,
-                               const TextFeatures& text, std::span<const ExemplarBox> boxes,
-                               const DetectOptions& options, StageTimes* times);
+// A loaded model, whichever way it computes: the float graph of a checkpoint (Model, below) or the
+// NPU graph of a bundle (npu_model.h). Any number of threads may use one.
+class Graph {
+ public:
+  virtual ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  [[nodiscard]] const Sam3Config& config() const { return config_; }
+  [[nodiscard]] const checkpoint::Sam3ProcessorConfig& processor() const { return processor_; }
+  // Of an NPU graph those that the host's stages use; packed ones are not among them.
+  [[nodiscard]] const Weights& weights() const { return *weights_; }
+  [[nodiscard]] size_t parameters() const { return parameters_; }      // used ones
+  [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as stored, used ones
+  [[nodiscard]] const char* dtype() const { return dtype_; }           // "F32", "BF16", "mixed" ...
+  [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
+
+  // pixels: normalised planar float [3, S, S]. StageTimes may be null in all of these.
+  virtual core::Result<std::shared_ptr<const ImageFeatures>> encode_image(
+      core::Call& call, const float* pixels, StageTimes* times) const = 0;
+  // ids: BOS ... EOS without padding, 1 .. config().text.positions of them, each < vocab_size.
+  virtual core::Result<std::shared_ptr<const TextFeatures>> encode_text(
+      core::Call& call, std::span<const int64_t> ids, StageTimes* times) const = 0;
+  // Features of this graph. UNSUPPORTED: boxes, where the model has no encoder for them.
+  virtual core::Result<Detection> detect(core::Call& call, const ImageFeatures& image,
+                                         const TextFeatures& text,
+                                         std::span<const ExemplarBox> boxes,
+                                         const DetectOptions& options, StageTimes* times) const = 0;
+
+ protected:
+  Graph();
+  Sam3Config config_;
+  checkpoint::Sam3ProcessorConfig processor_;
+  std::unique_ptr<Weights> weights_;
+  size_t parameters_ = 0;
+  size_t weight_bytes_ = 0;
+  const char* dtype_ = "F32";
+  core::MemoryBudgetPtr budget_;
+};
+
+// The float graph. Immutable after load.
+class Model final : public Graph {
+ public:
+  struct Options {
+    bool check_weights = true;  // scan for NaN/Inf and name the tensor
+    core::MemoryBudgetPtr budget;
+    core::Logger log;
+  };
+  static core::Result<std::shared_ptr<const Model>> load(const std::string& directory,
+                                                         const Options& options, core::Call& call);
+  ~Model() override;
+
+  [[nodiscard]] const Constants& constants() const { return *constants_; }
+
+  core::Result<std::shared_ptr<const ImageFeatures>> encode_image(core::Call& call,
+                                                                  const float* pixels,
+                                                                  StageTimes* times) const override;
+  core::Result<std::shared_ptr<const TextFeatures>> encode_text(core::Call& call,
+                                                                std::span<const int64_t> ids,
+                                                                StageTimes* times) const override;
+  core::Result<Detection> detect(core::Call& call, const ImageFeatures& image,
+                                 const TextFeatures& text, std::span<const ExemplarBox> boxes,
+                                 const DetectOptions& options, StageTimes* times) const override;
+
+ private:
+  Model();
+  checkpoint::Checkpoint files_;
+  std::unique_ptr<Constants> constants_;
+};
 
 }  // namespace npuseg::sam3

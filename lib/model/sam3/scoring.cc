@@ -16,9 +16,9 @@ using core::Matrix;
 using core::MatrixView;
 using core::Result;
 
-Result<std::vector<float>> run_scoring(const Model& model, const Exec& exec, ConstMatrixView hidden,
+Result<std::vector<float>> run_scoring(const Graph& graph, const Exec& exec, ConstMatrixView hidden,
                                        ConstMatrixView prompt) {
-  const auto& weights = model.weights().scoring;
+  const auto& weights = graph.weights().scoring;
   const size_t d = prompt.cols;
   NPUSEG_ASSIGN_OR_RETURN(Matrix text, Matrix::make(exec.budget, prompt.rows, d, "scoring text"));
   NPUSEG_ASSIGN_OR_RETURN(

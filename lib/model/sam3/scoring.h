@@ -10,7 +10,7 @@
 namespace npuseg::sam3 {
 
 // hidden [Q, D], prompt [n, D] -> logits [Q], clamped to +-12.
-core::Result<std::vector<float>> run_scoring(const Model& model, const compute::Exec& exec,
+core::Result<std::vector<float>> run_scoring(const Graph& graph, const compute::Exec& exec,
                                              core::ConstMatrixView hidden,
                                              core::ConstMatrixView prompt);
 

@@ -13,10 +13,10 @@ using core::Matrix;
 using core::Result;
 using core::Status;
 
-Result<Matrix> run_text_encoder(const Model& model, const Exec& exec,
+Result<Matrix> run_text_encoder(const Graph& graph, const Exec& exec,
                                 std::span<const int64_t> ids) {
-  const auto& config = model.config().text;
-  const auto& weights = model.weights().text;
+  const auto& config = graph.config().text;
+  const auto& weights = graph.weights().text;
   if (ids.empty() || ids.size() > config.positions) {
     return Status(core::Code::kInvalidArgument,
                   core::format("cannot encode text: %zu tokens, the model takes 1 to %zu; shorten "
@@ -59,7 +59,7 @@ Result<Matrix> run_text_encoder(const Model& model, const Exec& exec,
       compute::layer_norm(exec, tokens.view(), weights.final_layer_norm, normed.view()));
   NPUSEG_ASSIGN_OR_RETURN(
       Matrix projected,
-      Matrix::make(exec.budget, ids.size(), model.config().hidden_size, "text features"));
+      Matrix::make(exec.budget, ids.size(), graph.config().hidden_size, "text features"));
   NPUSEG_RETURN_IF_ERROR(linear(exec, normed.view(), weights.projection, projected.view()));
   NPUSEG_RETURN_IF_ERROR(check_finite(projected.view(), "text encoder"));
   return projected;

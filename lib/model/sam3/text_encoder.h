@@ -11,7 +11,7 @@
 namespace npuseg::sam3 {
 
 // ids: BOS ... EOS. Result [ids.size(), D].
-core::Result<core::Matrix> run_text_encoder(const Model& model, const compute::Exec& exec,
+core::Result<core::Matrix> run_text_encoder(const Graph& graph, const compute::Exec& exec,
                                             std::span<const int64_t> ids);
 
 }  // namespace npuseg::sam3

@@ -173,16 +173,16 @@ Detection run(const ModelPtr& model, int threads, bool boxes, float threshold) {
   options.threads = threads;
   Call call(options);
   const std::vector<float> pixels = golden_pixels();
-  const auto image = must(npuseg::sam3::encode_image(*model, call, pixels.data(), nullptr));
-  const auto text = must(npuseg::sam3::encode_text(*model, call, kIds, nullptr));
+  const auto image = must(model->encode_image(call, pixels.data(), nullptr));
+  const auto text = must(model->encode_text(call, kIds, nullptr));
   npuseg::sam3::DetectOptions detect;
   detect.threshold = threshold;
   detect.all_masks = true;
   detect.semantic = true;
-  return must(npuseg::sam3::detect(
-      *model, call, *image, *text,
-      boxes ? std::span<const ExemplarBox>(kBoxes) : std::span<const ExemplarBox>(), detect,
-      nullptr));
+  return must(
+      model->detect(call, *image, *text,
+                    boxes ? std::span<const ExemplarBox>(kBoxes) : std::span<const ExemplarBox>(),
+                    detect, nullptr));
 }
 
 // Foreground of one map resized to the picture, counted from the torch formula (spec 18.1).

@@ -316,12 +316,12 @@ Detection detect(const Model& model, const npuseg::sam3::ImageFeatures& image, c
   Call::Options options;
   options.threads = threads;
   Call call(options);
-  const auto text = must(npuseg::sam3::encode_text(model, call, prompt.ids, nullptr));
+  const auto text = must(model.encode_text(call, prompt.ids, nullptr));
   npuseg::sam3::DetectOptions how;
   how.threshold = prompt.threshold;
   how.all_masks = true;
   how.semantic = true;
-  return must(npuseg::sam3::detect(model, call, image, *text, prompt.boxes, how, nullptr));
+  return must(model.detect(call, image, *text, prompt.boxes, how, nullptr));
 }
 
 double largest_error(const Golden& golden, const std::string& stage, const float* got) {
@@ -421,7 +421,7 @@ void run_case(const std::string& name, const HashCheckpoint& how) {
   Matrix encoder_input;
   const auto levels = check_picture(golden, name, weights, pixels, &encoder_input);
   Call call;
-  const auto image = must(npuseg::sam3::encode_image(*model, call, pixels.data(), nullptr));
+  const auto image = must(model->encode_image(call, pixels.data(), nullptr));
   // Prompts one after the other on one picture; the answers must not depend on what was before.
   std::vector<Detection> answers;
   for (size_t p = 0;; ++p) {
