@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/status.h"
@@ -22,6 +24,17 @@ class Call;
 namespace npuseg::text {
 
 // Immutable after load; any number of threads may use one.
+// A tokenizer as lists, of which the caller keeps the memory: how a bundle stores one (spec
+// iron-bundle-embeddinggemma2.md, 14). Its rules are the released model's.
+struct TokenLists {
+  std::string_view bytes;            // the strings of all tokens
+  std::span<const int32_t> offsets;  // token i is bytes offsets[i] .. offsets[i + 1]
+  std::span<const int32_t> merges;   // (left, right, result) by rank, the lowest first
+  std::span<const std::pair<size_t, std::string>> added;  // id, content
+  uint32_t start = 0;
+  uint32_t end = 0;
+};
+
 class GemmaTokenizer {
  public:
   // tokenizer.json; tokenizer_config.json where present. Every rule is read from the files; rules
@@ -31,6 +44,10 @@ class GemmaTokenizer {
   static core::Result<GemmaTokenizer> parse(std::string_view tokenizer_json,
                                             std::string_view tokenizer_config_json,
                                             const std::string& where);
+  // An id without a string is never produced. Of equal strings the last id counts, of equal pairs
+  // the first merge. CORRUPT_DATA: offsets or ids out of range, a string that is no UTF-8, a
+  // missing byte token.
+  static core::Result<GemmaTokenizer> from_lists(const TokenLists& lists, const std::string& where);
 
   // prefix() + ids of the text + suffix(); of a text that begins with the start token's own
   // spelling, the ids alone, as the reference does. Strings of added tokens in the text become

@@ -24,6 +24,7 @@ class GemmaTokenizerBuilder {
 
   core::Status read_tokenizer(std::string_view json);
   core::Status read_config(const core::JsonValue& root);
+  core::Status read_lists(const TokenLists& lists);
   core::Result<GemmaTokenizer> finish();
 
  private:
@@ -60,6 +61,9 @@ class GemmaTokenizerBuilder {
                                    std::vector<int64_t>* out);
   core::Status add_token(uint64_t id, const core::JsonValue& token);
   core::Status add_named(const core::JsonValue& name);
+  core::Status read_listed_tokens(const TokenLists& lists);
+  core::Status read_listed_merges(const TokenLists& lists);
+  core::Status read_listed_added(const TokenLists& lists);
   core::Status check_ids();
   void read_characters();
   [[nodiscard]] bool merges_use_bytes() const;
@@ -74,6 +78,8 @@ class GemmaTokenizerBuilder {
   uint32_t last_result_ = 0;
   std::string joined_;
   bool replaces_space_ = false;
+  bool ids_may_lack_ = false;  // not every id has a string of its own
+  bool merges_join_ = true;    // the result of each spells its two parts
   GemmaTokenizer out_;
 };
 

@@ -259,6 +259,7 @@ Status GemmaTokenizerBuilder::read_tokenizer(std::string_view json) {
 }
 
 Status GemmaTokenizerBuilder::check_ids() {
+  if (ids_may_lack_) return {};
   size_t count = pool_.count();
   for (const auto& [content, id] : out_.added_) count += id >= pool_.id_limit() ? 1 : 0;
   if (count != out_.vocab_size_) {
@@ -270,7 +271,7 @@ Status GemmaTokenizerBuilder::check_ids() {
 void GemmaTokenizerBuilder::read_characters() {
   for (size_t id = 0; id < pool_.id_limit(); ++id) {
     const std::string_view token = pool_.token(static_cast<uint32_t>(id));
-    if (token.size() > 4) continue;
+    if (token.empty() || token.size() > 4) continue;
     size_t end = 0;
     const char32_t c = next_code_point(token, &end);
     if (end == token.size()) out_.characters_.set(c, static_cast<uint32_t>(id));
@@ -296,7 +297,7 @@ void GemmaTokenizerBuilder::read_cuts() {
   GemmaTokenizer::Cuts& cuts = out_.cuts_;
   cuts.on = out_.byte_fallback_ && std::find(std::begin(out_.byte_ids_), std::end(out_.byte_ids_),
                                              TokenPool::kNone) == std::end(out_.byte_ids_);
-  if (!cuts.on || merges_use_bytes()) {
+  if (!cuts.on || !merges_join_ || merges_use_bytes()) {
     cuts.on = false;
     return;
   }

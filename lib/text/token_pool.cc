@@ -18,7 +18,7 @@ bool TokenPool::add(std::string_view token, uint32_t id, size_t max_ids) {
     spans_.resize(size_t{id} + 1);
   }
   Span& span = spans_[id];
-  if (span.size != kNone) return false;
+  if (span.size != 0) return false;
   span = {static_cast<uint32_t>(pool_.size()), static_cast<uint32_t>(token.size())};
   pool_.append(token);
   ++count_;
@@ -39,13 +39,13 @@ uint32_t TokenPool::index() {
   for (size_t begin = 0; begin < limit; begin += kBlock) {
     const size_t end = std::min(begin + kBlock, limit);
     for (size_t id = begin; id < end; ++id) {
-      if (spans_[id].size == kNone) continue;
+      if (spans_[id].size == 0) continue;
       const std::string_view wanted = token(static_cast<uint32_t>(id));
       hashes[id - begin] = hash_of(wanted, head_of(wanted, true));
       __builtin_prefetch(&slots_[hashes[id - begin] >> index_shift_], 1);
     }
     for (size_t id = begin; id < end; ++id) {
-      if (spans_[id].size == kNone) continue;
+      if (spans_[id].size == 0) continue;
       const uint64_t hash = hashes[id - begin];
       const std::string_view wanted = token(static_cast<uint32_t>(id));
       const uint32_t tag = static_cast<uint32_t>(hash >> (index_shift_ - 32)) & ~id_mask_;

@@ -17,7 +17,7 @@ class TokenPool {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Ids below max_ids. False when the id is too large or taken.
+  // Ids below max_ids, tokens of at least one byte. False when the id is too large or taken.
   [[nodiscard]] bool add(std::string_view token, uint32_t id, size_t max_ids);
   // Makes find() work. Returns the id of a token that is there twice, or that was made to collide
   // with others, else kNone.
@@ -26,6 +26,7 @@ class TokenPool {
   // Highest id + 1, and how many of them are there.
   [[nodiscard]] size_t id_limit() const { return spans_.size(); }
   [[nodiscard]] size_t count() const { return count_; }
+  // Empty where no token has the id.
   [[nodiscard]] std::string_view token(uint32_t id) const {
     const Span& span = spans_[id];
     return {pool_.data() + span.at, span.size};
@@ -56,7 +57,7 @@ class TokenPool {
  private:
   struct Span {
     uint32_t at = 0;
-    uint32_t size = kNone;  // kNone: no token has this id
+    uint32_t size = 0;  // 0: no token has this id
   };
   static uint64_t word(const char* bytes) {
     uint64_t value;
