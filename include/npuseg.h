@@ -208,7 +208,7 @@ typedef struct npuseg_error_info {
 typedef struct npuseg_model_options {
   uint32_t struct_size; /* sizeof(this struct), set by the caller */
   uint32_t flags; /* NPUSEG_LOAD_*. */
-  const char *device; /* auto (default), cpu, soft, amdxdna[:N], xrt[:N]. */
+  const char *device; /* auto (default), cpu, soft[:faithful], amdxdna[:N], xrt[:N]. */
   uint32_t threads; /* 0: all that the process may use; more than that (or 16) are not made. */
   uint32_t precision; /* NPUSEG_PRECISION_*. */
   uint64_t memory_limit; /* Bytes of activations, caches and the copies of weights that a precision makes, together; 0: none. Mapped weights do not count. */
@@ -236,13 +236,14 @@ typedef struct npuseg_model_info {
   uint64_t weight_bytes; /* Bytes of the used weights, as stored or as the precision holds them. */
   uint64_t memory_estimate; /* Bytes a first picture and prompt need at most, weights included. */
   char kind[16]; /* sam3 or embeddinggemma2. */
-  char source[16]; /* checkpoint. */
-  char dtype[16]; /* F32, BF16, F16 or mixed, as stored; BF16 or I8 where the precision holds the linear layers so. */
+  char source[16]; /* checkpoint or bundle. */
+  char dtype[16]; /* F32, BF16, F16 or mixed, as stored; BF16 or I8 where the precision holds the linear layers so; BFP16 of a bundle. */
   char device_asked[32]; /* As in the options. */
-  char device_used[32]; /* cpu, or empty for a probe. */
+  char device_used[32]; /* cpu, soft or soft:faithful; empty for a probe. */
   char device_why[256]; /* Why this device. */
   uint32_t embedding_dim; /* Numbers of an embedding; 0: the model makes none. */
   uint32_t soft_tokens; /* Most tokens that stand for one picture of an embedding model. */
+  uint32_t npu_contexts; /* Hardware contexts that a bundle's kernels take; 0 of a checkpoint. */
 } npuseg_model_info;
 
 /* How often stages ran and how long, since the model was opened. */

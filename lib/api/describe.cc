@@ -8,13 +8,13 @@ namespace npuseg::api {
 namespace {
 
 void describe_common(const engine::WeightFacts& weights, uint64_t memory_estimate,
-                     const engine::DeviceChoice& device, const char* kind,
+                     const engine::DeviceChoice& device, const char* kind, const char* source,
                      npuseg_model_info* info) {
   info->parameters = weights.parameters;
   info->weight_bytes = weights.weight_bytes;
   info->memory_estimate = memory_estimate;
   copy_text(kind, info->kind);
-  copy_text("checkpoint", info->source);
+  copy_text(source, info->source);
   copy_text(weights.dtype, info->dtype);
   copy_text(device.asked, info->device_asked);
   copy_text(device.used, info->device_used);
@@ -32,14 +32,14 @@ npuseg_model_info describe(const engine::Sam3Facts& facts) {
   info.vision_layers = static_cast<uint32_t>(facts.config.vit.layers);
   info.text_layers = static_cast<uint32_t>(facts.config.text.layers);
   info.hidden_size = static_cast<uint32_t>(facts.config.vit.hidden_size);
-  describe_common(facts, facts.memory_estimate, facts.device, "sam3", &info);
+  describe_common(facts, facts.memory_estimate, facts.device, "sam3", "checkpoint", &info);
   return info;
 }
 
 npuseg_model_info describe(const engine::EmbeddingGemma2Facts& facts) {
   npuseg_model_info info{};
-  info.max_tokens =
-      static_cast<uint32_t>(std::min(facts.sentence.max_tokens, facts.config.text.max_positions));
+  info.max_tokens = static_cast<uint32_t>(facts.most_text_tokens != 0 ? facts.most_text_tokens
+                                                                      : facts.most_picture_tokens);
   info.text_layers = static_cast<uint32_t>(facts.config.text.layers);
   info.embedding_dim = static_cast<uint32_t>(facts.config.text.embedding_dim);
   if (const auto& vision = facts.config.vision) {
@@ -47,7 +47,9 @@ npuseg_model_info describe(const engine::EmbeddingGemma2Facts& facts) {
     info.hidden_size = static_cast<uint32_t>(vision->hidden_size);
     info.soft_tokens = static_cast<uint32_t>(facts.processor.max_soft_tokens);
   }
-  describe_common(facts, facts.memory_estimate, facts.device, "embeddinggemma2", &info);
+  info.npu_contexts = static_cast<uint32_t>(facts.npu_contexts);
+  describe_common(facts, facts.memory_estimate, facts.device, "embeddinggemma2",
+                  facts.source == engine::ModelSource::kBundle ? "bundle" : "checkpoint", &info);
   return info;
 }
 

@@ -16,7 +16,7 @@ inline constexpr size_t kFirstSize<npuseg_error_info> = 24;
 template <>
 inline constexpr size_t kFirstSize<npuseg_model_options> = 88;
 template <>
-inline constexpr size_t kFirstSize<npuseg_model_info> = 432;
+inline constexpr size_t kFirstSize<npuseg_model_info> = 440;
 template <>
 inline constexpr size_t kFirstSize<npuseg_counters> = 304;
 template <>

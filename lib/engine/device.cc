@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/threads.h"
+#include "npu/soft/soft_device.h"
 
 namespace npuseg::engine {
 
@@ -16,6 +17,8 @@ using core::Status;
 namespace {
 
 constexpr const char* kNoBackEnd = "this version of npuseg has no NPU back end";
+constexpr const char* kSoft = "soft";
+constexpr const char* kFaithful = "soft:faithful";
 
 bool has_accel_node() {
   glob_t found{};
@@ -43,47 +46,78 @@ bool names_device(const std::string& name, const std::string& kind) {
 }  // namespace
 
 std::vector<DeviceInfo> list_devices() {
-  const std::string remedy = "use the cpu device";
+  const std::string remedy = "use the cpu device, or soft for a bundle";
   return {
       {"cpu", core::format("this computer's processor, %d threads", core::usable_threads()), true,
        "always usable", ""},
       {"amdxdna:0", "AMD XDNA NPU through the amdxdna driver", false, npu_reason(), remedy},
       {"xrt:0", "AMD XDNA NPU through XRT", false, npu_reason(), remedy},
-      {"soft", "software NPU for prebuilt bundles", false, kNoBackEnd, remedy},
+      {kSoft, "software NPU: runs prebuilt bundles on the processor", true, "always usable", ""},
   };
 }
 
-Result<DeviceChoice> choose_device(const std::string& name) {
+Result<DeviceChoice> choose_device(const std::string& name, ModelSource source) {
+  const bool is_bundle = source == ModelSource::kBundle;
   DeviceChoice choice;
   choice.asked = name.empty() ? "auto" : name;
-  choice.used = "cpu";
+  choice.used = is_bundle ? kSoft : "cpu";
   if (choice.asked == "auto") {
     choice.why = npu_reason();
     return choice;
   }
   if (choice.asked == "cpu") {
+    choice.why =
+        is_bundle ? "asked for: the processor runs a bundle as the software NPU" : "asked for";
+    return choice;
+  }
+  if (choice.asked == kSoft || choice.asked == kFaithful) {
+    if (!is_bundle) {
+      return Status(Code::kDeviceUnavailable,
+                    "cannot use device: " + choice.asked +
+                        ": the software NPU runs prebuilt bundles and this is a checkpoint; use "
+                        "auto or cpu");
+    }
+    choice.used = choice.asked;
     choice.why = "asked for";
     return choice;
   }
-  if (choice.asked == "soft" || names_device(choice.asked, "amdxdna") ||
-      names_device(choice.asked, "xrt")) {
-    return Status(Code::kDeviceUnavailable,
-                  "cannot use device: " + choice.asked + ": " + kNoBackEnd + "; use auto or cpu");
+  if (names_device(choice.asked, "amdxdna") || names_device(choice.asked, "xrt")) {
+    return Status(Code::kDeviceUnavailable, "cannot use device: " + choice.asked + ": " +
+                                                kNoBackEnd + "; use auto or " +
+                                                (is_bundle ? kSoft : "cpu"));
   }
   return Status(Code::kInvalidArgument, "cannot use device: \"" + choice.asked.substr(0, 100) +
-                                            "\": unknown name; use auto, cpu, soft, amdxdna[:N] or "
-                                            "xrt[:N]");
+                                            "\": unknown name; use auto, cpu, soft, "
+                                            "soft:faithful, amdxdna[:N] or xrt[:N]");
 }
 
-Status check_precision(const DeviceChoice& device, checkpoint::ModelKind kind,
+Result<std::shared_ptr<npu::Device>> open_device(const DeviceChoice& choice,
+                                                 const core::MemoryBudgetPtr& budget,
+                                                 const core::Logger& log) {
+  npu::soft::Options options;
+  options.mode = choice.used == kFaithful ? npu::soft::Mode::kFaithful : npu::soft::Mode::kFast;
+  options.budget = budget;
+  options.log = log;
+  return npu::soft::make_device(options);
+}
+
+Status check_precision(const DeviceChoice& device, ModelSource source, checkpoint::ModelKind kind,
                        Precision precision) {
-  if (precision == Precision::kAuto || precision == Precision::kF32) return {};
+  constexpr const char* kNames[] = {"auto", "f32", "bf16", "int8"};
+  if (precision == Precision::kAuto) return {};
+  if (source == ModelSource::kBundle) {
+    return {Code::kUnsupported,
+            core::format("cannot use precision: %s: a bundle's weights are packed for the NPU "
+                         "already; use auto",
+                         kNames[static_cast<size_t>(precision)])};
+  }
+  if (precision == Precision::kF32) return {};
   // Of embedding models the cpu holds weights in it and still computes in float32.
   if (kind == checkpoint::ModelKind::kEmbeddingGemma2) return {};
   return {Code::kUnsupported,
           core::format("cannot use precision: %s: the device %s computes in "
                        "float32 in this version; use auto or f32",
-                       precision == Precision::kBf16 ? "bf16" : "int8", device.used.c_str())};
+                       kNames[static_cast<size_t>(precision)], device.used.c_str())};
 }
 
 }  // namespace npuseg::engine

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "model/embeddinggemma2/stage_timer.h"
-#include "model/embeddinggemma2/weights.h"
 
 namespace npuseg::engine {
 
@@ -42,47 +41,6 @@ image::PatchRule rule_of(const checkpoint::EmbeddingGemma2ProcessorConfig& proce
   return rule;
 }
 
-embeddinggemma2::WeightForm form_of(Precision precision) {
-  switch (precision) {
-    case Precision::kAuto:
-    case Precision::kF32:
-      break;
-    case Precision::kBf16:
-      return embeddinggemma2::WeightForm::kBf16;
-    case Precision::kInt8:
-      return embeddinggemma2::WeightForm::kInt8;
-  }
-  return embeddinggemma2::WeightForm::kAsStored;
-}
-
-// Activations of the larger tower for one picture, in bytes.
-uint64_t activation_estimate(const EmbeddingGemma2Facts& facts) {
-  const auto& text = facts.config.text;
-  uint64_t widest = 0;
-  for (size_t i = 0; i < text.layers; ++i) {
-    widest = std::max<uint64_t>(widest, text.q_width(i) + 2 * text.kv_width(i));
-  }
-  uint64_t floats = facts.processor.max_soft_tokens *
-                    (4 * text.hidden_size + widest + 2 * text.intermediate_size);
-  if (const auto& vision = facts.config.vision) {
-    const uint64_t patches = facts.processor.max_soft_tokens * vision->pooling * vision->pooling;
-    const uint64_t row = vision->patch_values() + 3 * vision->hidden_size +
-                         (vision->heads + 2 * vision->kv_heads) * vision->head_dim +
-                         2 * vision->intermediate_size;
-    floats = std::max(floats, patches * row);
-  }
-  return floats * sizeof(float);
-}
-
-Status read_facts(const std::string& directory, EmbeddingGemma2Facts* facts) {
-  NPUSEG_ASSIGN_OR_RETURN(facts->config, checkpoint::read_embeddinggemma2_config(directory));
-  NPUSEG_ASSIGN_OR_RETURN(facts->processor, checkpoint::read_embeddinggemma2_processor_config(
-                                                directory, facts->config));
-  NPUSEG_ASSIGN_OR_RETURN(facts->sentence,
-                          checkpoint::read_sentence_config(directory, facts->config));
-  return {};
-}
-
 std::string list_of(const std::vector<size_t>& numbers) {
   std::string text;
   for (const size_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
@@ -90,71 +48,6 @@ std::string list_of(const std::vector<size_t>& numbers) {
 }
 
 }  // namespace
-
-Result<EmbeddingGemma2Facts> EmbeddingGemma2Engine::probe(const std::string& directory) {
-  EmbeddingGemma2Facts facts;
-  NPUSEG_RETURN_IF_ERROR(check_kind(directory, checkpoint::ModelKind::kEmbeddingGemma2));
-  NPUSEG_RETURN_IF_ERROR(read_facts(directory, &facts));
-  NPUSEG_ASSIGN_OR_RETURN(const checkpoint::Checkpoint files,
-                          checkpoint::Checkpoint::open(directory));
-  embeddinggemma2::Weights weights;
-  NPUSEG_RETURN_IF_ERROR(embeddinggemma2::Weights::bind(files, facts.config, directory, &weights));
-  count_used(weights, &facts);
-  facts.memory_estimate = facts.weight_bytes + activation_estimate(facts);
-  return facts;
-}
-
-Result<std::shared_ptr<EmbeddingGemma2Engine>> EmbeddingGemma2Engine::load(
-    const std::string& directory, const ModelOptions& options) {
-  NPUSEG_RETURN_IF_ERROR(check_kind(directory, checkpoint::ModelKind::kEmbeddingGemma2));
-  std::shared_ptr<EmbeddingGemma2Engine> engine(new EmbeddingGemma2Engine);
-  EmbeddingGemma2Facts& facts = engine->facts_;
-  NPUSEG_ASSIGN_OR_RETURN(facts.device, choose_device(options.device));
-  NPUSEG_RETURN_IF_ERROR(
-      check_precision(facts.device, checkpoint::ModelKind::kEmbeddingGemma2, options.precision));
-  engine->log_ = options.log;
-  engine->threads_ = options.threads;
-  engine->features_ =
-      std::make_shared<FeatureCache>(limit_or(options.image_cache_bytes, kDefaultImageCacheBytes));
-  engine->budget_ = std::make_shared<core::MemoryBudget>(
-      options.memory_limit == 0 ? SIZE_MAX : static_cast<size_t>(options.memory_limit));
-  engine->log_(core::LogLevel::kInfo, "engine.device",
-               facts.device.asked + " -> " + facts.device.used + ": " + facts.device.why);
-  NPUSEG_RETURN_IF_ERROR(read_facts(directory, &facts));
-
-  Call call(engine->with_defaults(options.call));
-  embeddinggemma2::Model::Options model_options;
-  model_options.check_weights = options.check_weights;
-  model_options.form = form_of(options.precision);
-  model_options.budget = engine->budget_;
-  model_options.log = options.log;
-  NPUSEG_ASSIGN_OR_RETURN(engine->model_,
-                          embeddinggemma2::Model::load(directory, model_options, call));
-  NPUSEG_ASSIGN_OR_RETURN(text::GemmaTokenizer tokenizer, text::GemmaTokenizer::load(directory));
-  if (tokenizer.vocab_size() > facts.config.text.vocab_size) {
-    return Status(
-        Code::kCorruptData,
-        format("cannot use model: %s: the tokenizer has ids up to %zu, the model's "
-               "vocabulary %zu entries; the files do not belong together",
-               directory.c_str(), tokenizer.vocab_size() - 1, facts.config.text.vocab_size));
-  }
-  const checkpoint::EmbeddingGemma2Config& config = facts.config;
-  engine->media_ =
-      text::MediaTokens::find(tokenizer, config.image_token_id, config.boi_token_id,
-                              config.eoi_token_id, config.audio_token_id, config.video_token_id);
-  if (config.vision && engine->media_.image.empty()) {
-    return Status(Code::kCorruptData,
-                  format("cannot use model: %s: the tokenizer has no token of config.json's "
-                         "image_token_id %lld; the files do not belong together",
-                         directory.c_str(), static_cast<long long>(config.image_token_id)));
-  }
-  engine->tokenizer_ = std::make_shared<const text::GemmaTokenizer>(std::move(tokenizer));
-  facts.parameters = engine->model_->parameters();
-  facts.weight_bytes = engine->model_->weight_bytes();
-  facts.dtype = engine->model_->dtype();
-  facts.memory_estimate = facts.weight_bytes + activation_estimate(facts);
-  return engine;
-}
 
 Call::Options EmbeddingGemma2Engine::with_defaults(Call::Options options) const {
   if (options.threads == 0) options.threads = threads_;
@@ -201,6 +94,14 @@ Result<EmbeddingLayout> EmbeddingGemma2Engine::layout(const EmbeddingInput& inpu
                                                       const EmbedOptions& options,
                                                       Call& call) const {
   NPUSEG_ASSIGN_OR_RETURN(const std::string_view prompt, prompt_of(input, options));
+  const bool has_text =
+      !prompt.empty() || std::any_of(input.parts.begin(), input.parts.end(),
+                                     [](const EmbeddingPart& part) { return !part.picture; });
+  if (has_text && facts_.most_text_tokens == 0) {
+    return Status(Code::kUnsupported,
+                  "cannot embed text: this bundle has no text path; use one exported with texts, "
+                  "or a checkpoint");
+  }
   EmbeddingLayout layout;
   std::vector<text::InputPart> parts(input.parts.size());
   size_t room = kMostTextBytes;
@@ -229,9 +130,15 @@ Result<EmbeddingLayout> EmbeddingGemma2Engine::layout(const EmbeddingInput& inpu
   }
   text::ComposeOptions compose;
   compose.call = &call;
-  compose.max_tokens = std::min(facts_.sentence.max_tokens, facts_.config.text.max_positions);
+  compose.max_tokens =
+      layout.pictures.empty() ? facts_.most_text_tokens : facts_.most_picture_tokens;
   compose.truncate = options.truncate;
   compose.replace_invalid = options.replace_invalid;
+  if (!has_text && media_.image.empty()) {
+    NPUSEG_ASSIGN_OR_RETURN(layout.composed,
+                            text::compose_pictures(media_, start_, end_, parts, compose));
+    return layout;
+  }
   NPUSEG_ASSIGN_OR_RETURN(layout.composed,
                           text::compose_input(*tokenizer_, media_, prompt, parts, compose));
   // A tokenizer may have a longer token that takes a placeholder in.
@@ -264,8 +171,7 @@ Result<EmbeddingGemma2Engine::SoftTokens> EmbeddingGemma2Engine::soft_tokens(Pho
     input.grid_width = patched.grid.width;
     input.grid_height = patched.grid.height;
     auto made = std::make_shared<SoftTokenMatrix>();
-    NPUSEG_ASSIGN_OR_RETURN(made->values,
-                            embeddinggemma2::encode_picture(*model_, call, input, times));
+    NPUSEG_ASSIGN_OR_RETURN(made->values, graph_->encode_picture(call, input, times));
     return SoftTokens(std::move(made));
   });
 }
@@ -298,7 +204,7 @@ Result<Matrix> EmbeddingGemma2Engine::embed_some(const std::vector<EmbeddingLayo
     }
     add_ids(ids.size());
   }
-  return embeddinggemma2::embed(*model_, call, sequences, times);
+  return graph_->embed(call, sequences, times);
 }
 
 Status EmbeddingGemma2Engine::embed(const std::vector<EmbeddingInput>& inputs,

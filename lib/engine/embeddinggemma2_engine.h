@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bundle/bundle.h"
 #include "engine/embedding_input.h"
 #include "engine/model_options.h"
 #include "engine/photo.h"
@@ -28,9 +29,14 @@ struct EmbedOptions {
 };
 
 struct EmbeddingGemma2Facts : WeightFacts {
+  ModelSource source = ModelSource::kCheckpoint;
   checkpoint::EmbeddingGemma2Config config;
   checkpoint::EmbeddingGemma2ProcessorConfig processor;
   checkpoint::SentenceConfig sentence;
+  // Start and end included; 0: the model takes no texts.
+  size_t most_text_tokens = 0;
+  size_t most_picture_tokens = 0;  // of inputs with pictures
+  size_t npu_contexts = 0;         // that a bundle's kernels take
   uint64_t memory_estimate = 0;
   DeviceChoice device;
 };
@@ -68,6 +74,9 @@ class EmbeddingGemma2Engine {
   using SoftTokens = std::shared_ptr<const struct SoftTokenMatrix>;
 
   EmbeddingGemma2Engine() = default;
+  core::Status open_checkpoint(const std::string& directory, const ModelOptions& options,
+                               core::Call& call);
+  core::Status open_bundle(const std::string& directory, const ModelOptions& options);
   [[nodiscard]] core::Result<std::string_view> prompt_of(const EmbeddingInput& input,
                                                          const EmbedOptions& options) const;
   core::Result<SoftTokens> soft_tokens(Photo& photo, core::Call& call,
@@ -77,9 +86,12 @@ class EmbeddingGemma2Engine {
                                         size_t count, core::Call& call,
                                         embeddinggemma2::StageTimes* times);
 
-  std::shared_ptr<const embeddinggemma2::Model> model_;
-  std::shared_ptr<const text::GemmaTokenizer> tokenizer_;
+  std::shared_ptr<const embeddinggemma2::Graph> graph_;
+  std::shared_ptr<const bundle::Bundle> bundle_;           // null of a checkpoint
+  std::shared_ptr<const text::GemmaTokenizer> tokenizer_;  // null of a bundle without texts
   text::MediaTokens media_;
+  int64_t start_ = 0;  // around pictures that go without tokenizer
+  int64_t end_ = 0;
   core::MemoryBudgetPtr budget_;
   core::Logger log_;
   int threads_ = 0;

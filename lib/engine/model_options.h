@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <string>
 
-#include "checkpoint/model_kind.h"
 #include "core/log.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "engine/device.h"
+#include "engine/model_source.h"
 
 namespace npuseg::engine {
 
@@ -33,8 +33,5 @@ constexpr uint64_t kDefaultImageCacheBytes = uint64_t{1} << 30;
 inline size_t limit_or(uint64_t wanted, uint64_t otherwise) {
   return static_cast<size_t>(wanted == 0 ? otherwise : wanted);
 }
-
-// UNSUPPORTED, with what the directory holds and which function opens it, when that is not wanted.
-core::Status check_kind(const std::string& directory, checkpoint::ModelKind wanted);
 
 }  // namespace npuseg::engine

@@ -43,11 +43,21 @@ uint64_t activation_estimate(const checkpoint::Sam3Config& config) {
   return std::max({vit, neck, prompt}) * sizeof(float);
 }
 
+Status no_bundle(const std::string& directory, ModelSource source) {
+  if (source == ModelSource::kCheckpoint) return {};
+  return {Code::kUnsupported,
+          "cannot use model: " + directory +
+              ": is an NPU bundle of SAM 3, which this version of npuseg cannot run; use a "
+              "checkpoint"};
+}
+
 }  // namespace
 
 Result<Sam3Facts> Sam3Engine::probe(const std::string& directory) {
   Sam3Facts facts;
-  NPUSEG_RETURN_IF_ERROR(check_kind(directory, checkpoint::ModelKind::kSam3));
+  NPUSEG_ASSIGN_OR_RETURN(const ModelSource source,
+                          check_kind(directory, checkpoint::ModelKind::kSam3));
+  NPUSEG_RETURN_IF_ERROR(no_bundle(directory, source));
   NPUSEG_ASSIGN_OR_RETURN(facts.config, checkpoint::read_sam3_config(directory));
   NPUSEG_ASSIGN_OR_RETURN(const checkpoint::Checkpoint files,
                           checkpoint::Checkpoint::open(directory));
@@ -60,11 +70,13 @@ Result<Sam3Facts> Sam3Engine::probe(const std::string& directory) {
 
 Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& directory,
                                                      const ModelOptions& options) {
-  NPUSEG_RETURN_IF_ERROR(check_kind(directory, checkpoint::ModelKind::kSam3));
+  NPUSEG_ASSIGN_OR_RETURN(const ModelSource source,
+                          check_kind(directory, checkpoint::ModelKind::kSam3));
+  NPUSEG_RETURN_IF_ERROR(no_bundle(directory, source));
   std::shared_ptr<Sam3Engine> engine(new Sam3Engine);
-  NPUSEG_ASSIGN_OR_RETURN(engine->facts_.device, choose_device(options.device));
-  NPUSEG_RETURN_IF_ERROR(
-      check_precision(engine->facts_.device, checkpoint::ModelKind::kSam3, options.precision));
+  NPUSEG_ASSIGN_OR_RETURN(engine->facts_.device, choose_device(options.device, source));
+  NPUSEG_RETURN_IF_ERROR(check_precision(engine->facts_.device, source,
+                                         checkpoint::ModelKind::kSam3, options.precision));
   engine->log_ = options.log;
   engine->threads_ = options.threads;
   engine->features_ =

@@ -154,4 +154,17 @@ Result<ComposedInput> compose_input(const GemmaTokenizer& tokenizer, const Media
   return out;
 }
 
+Result<ComposedInput> compose_pictures(const MediaTokens& media, int64_t start, int64_t end,
+                                       std::span<const InputPart> parts,
+                                       const ComposeOptions& options) {
+  ComposedInput out;
+  std::vector<int64_t> plain(parts.size() + 2, media.image_id);
+  plain.front() = start;
+  plain.back() = end;
+  NPUSEG_RETURN_IF_ERROR(expand(media, parts, plain, &out));
+  out.total = out.ids.size();
+  NPUSEG_RETURN_IF_ERROR(cut(options, {end}, &out));
+  return out;
+}
+
 }  // namespace npuseg::text

@@ -67,4 +67,10 @@ core::Result<ComposedInput> compose_input(const GemmaTokenizer& tokenizer, const
                                           std::string_view prompt, std::span<const InputPart> parts,
                                           const ComposeOptions& options);
 
+// compose_input of pictures alone, without prompt, for models that have no tokenizer: `start`, the
+// pictures, `end`.
+core::Result<ComposedInput> compose_pictures(const MediaTokens& media, int64_t start, int64_t end,
+                                             std::span<const InputPart> parts,
+                                             const ComposeOptions& options);
+
 }  // namespace npuseg::text

@@ -44,7 +44,7 @@ _Static_assert(offsetof(npuseg_model_options, progress) == 72,
                "npuseg_model_options.progress");
 _Static_assert(offsetof(npuseg_model_options, progress_user) == 80,
                "npuseg_model_options.progress_user");
-_Static_assert(sizeof(npuseg_model_info) == 432, "npuseg_model_info");
+_Static_assert(sizeof(npuseg_model_info) == 440, "npuseg_model_info");
 _Static_assert(offsetof(npuseg_model_info, struct_size) == 0,
                "npuseg_model_info.struct_size");
 _Static_assert(offsetof(npuseg_model_info, image_side) == 4,
@@ -83,6 +83,8 @@ _Static_assert(offsetof(npuseg_model_info, embedding_dim) == 424,
                "npuseg_model_info.embedding_dim");
 _Static_assert(offsetof(npuseg_model_info, soft_tokens) == 428,
                "npuseg_model_info.soft_tokens");
+_Static_assert(offsetof(npuseg_model_info, npu_contexts) == 432,
+               "npuseg_model_info.npu_contexts");
 _Static_assert(sizeof(npuseg_counters) == 304, "npuseg_counters");
 _Static_assert(offsetof(npuseg_counters, struct_size) == 0,
                "npuseg_counters.struct_size");

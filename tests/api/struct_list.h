@@ -13,7 +13,7 @@
 
 #define STRUCTS_WRITTEN(X)   \
   X(npuseg_error_info, 24)   \
-  X(npuseg_model_info, 432)  \
+  X(npuseg_model_info, 440)  \
   X(npuseg_counters, 304)    \
   X(npuseg_device_info, 680) \
   X(npuseg_image_data, 40)   \

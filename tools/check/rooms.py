@@ -17,9 +17,9 @@ ALLOWED = {
     "npu/soft": {"core", "bundle", "compute", "npu"},
     "model/sam3": {"core", "image", "text", "checkpoint", "compute"},
     "model/embeddinggemma2": {"core", "checkpoint", "bundle", "compute", "npu"},
-    "engine": {"core", "image", "text", "checkpoint", "compute", "model/sam3",
-               "model/embeddinggemma2"},
-    "api": {"core", "image", "text", "checkpoint", "compute", "model/sam3",
+    "engine": {"core", "image", "text", "checkpoint", "bundle", "compute", "npu", "npu/soft",
+               "model/sam3", "model/embeddinggemma2"},
+    "api": {"core", "image", "text", "checkpoint", "bundle", "compute", "npu", "model/sam3",
             "model/embeddinggemma2", "engine"},
 }
 # Third-party headers: only in .cc and -inl.h files of these rooms.

@@ -2,6 +2,8 @@
 #include <npuseg.h>
 
 #include <cstdio>
+#include <cstring>
+#include <vector>
 
 #include "commands.h"
 #include "handles.h"
@@ -28,6 +30,31 @@ std::string mib(uint64_t bytes) {
 
 std::string number(uint64_t value) { return std::to_string(value); }
 
+// A checkpoint is computed by the processor; a bundle by any NPU there is, or by the software one.
+std::vector<std::string> devices_of(const npuseg_model_info& info) {
+  if (std::strcmp(info.source, "bundle") != 0) return {"cpu"};
+  std::vector<std::string> names;
+  uint32_t count = 0;
+  npuseg_device_count(&count);
+  for (uint32_t i = 0; i < count; ++i) {
+    npuseg_device_info device{};
+    device.struct_size = sizeof device;
+    if (npuseg_device_at(i, &device) != NPUSEG_OK || device.usable == 0) continue;
+    if (std::strcmp(device.name, "cpu") != 0) names.emplace_back(device.name);
+  }
+  return names;
+}
+
+std::string needs_text(const npuseg_model_info& info, const char* of_what) {
+  std::string needs = "about " + mib(info.memory_estimate) + " of memory for " + of_what;
+  if (info.npu_contexts != 0) {
+    needs += ", " + number(info.npu_contexts) + " hardware contexts of an NPU";
+  }
+  std::string names;
+  for (const std::string& name : devices_of(info)) names += (names.empty() ? "" : ", ") + name;
+  return line("needs", needs) + line("runs on", names);
+}
+
 std::string head_text(const std::string& path, const npuseg_model_info& info) {
   return path + "\n" + line("kind", std::string(info.kind) + " (" + info.source + ")") +
          line("weights", number(info.parameters) + " parameters, " + info.dtype + ", " +
@@ -46,9 +73,7 @@ std::string sam3_text(const std::string& path, const npuseg_model_info& info) {
          line("picture", side + " x " + side + ", masks " + mask + " x " + mask + ", " +
                              number(info.queries) + " queries") +
          line("prompt", "at most " + number(info.max_tokens) + " tokens") + layers_text(info) +
-         line("needs",
-              "about " + mib(info.memory_estimate) + " of memory for a picture and a prompt") +
-         line("runs on", "cpu");
+         needs_text(info, "a picture and a prompt");
 }
 
 std::string embedder_text(const std::string& path, const npuseg_model_info& info) {
@@ -58,8 +83,7 @@ std::string embedder_text(const std::string& path, const npuseg_model_info& info
                                                : "any size, at most " + number(info.soft_tokens) +
                                                      " tokens and its two ends") +
          line("input", "at most " + number(info.max_tokens) + " tokens") + layers_text(info) +
-         line("needs", "about " + mib(info.memory_estimate) + " of memory for a picture") +
-         line("runs on", "cpu");
+         needs_text(info, "a picture");
 }
 
 }  // namespace
@@ -96,8 +120,10 @@ int run_info(const Options& options) {
   json.key("text_layers").number(uint64_t{info.text_layers});
   json.key("hidden_size").number(uint64_t{info.hidden_size}).close('}');
   json.key("needs").open('{').key("memory_bytes").number(info.memory_estimate);
-  json.key("npu_contexts").number(uint64_t{0}).close('}');
-  json.key("devices").open('[').text("cpu").close(']').close('}');
+  json.key("npu_contexts").number(uint64_t{info.npu_contexts}).close('}');
+  json.key("devices").open('[');
+  for (const std::string& name : devices_of(info)) json.text(name);
+  json.close(']').close('}');
   bool written = true;
   if (!options.json.empty()) written = emit_json(options, json.str());
   if (!options.json_to_stdout()) {

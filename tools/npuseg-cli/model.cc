@@ -54,7 +54,7 @@ int load_failed(const Options& options, npuseg_status status) {
     }
     report(failed.message);
     // Of a model that is fine the device is what cannot do it.
-    return fine && options.precision > NPUSEG_PRECISION_F32 ? kDevice : kModel;
+    return fine && options.precision != NPUSEG_PRECISION_AUTO ? kDevice : kModel;
   }
   report(failed.message);
   if (status == NPUSEG_LIMIT_EXCEEDED) return kLimit;

@@ -314,7 +314,7 @@ const char* help_text(const std::string& command) {
          "  info       what a model directory holds\n"
          "  devices    what a model can run on\n\n"
          "common options:\n"
-         "  --device auto|cpu|soft|amdxdna[:N]|xrt[:N]   where to run (auto)\n"
+         "  --device auto|cpu|soft[:faithful]|amdxdna[:N]|xrt[:N]   where to run (auto)\n"
          "  --threads N              0 = what the process may use (0)\n"
          "  --precision auto|f32|bf16|int8   arithmetic (auto)\n"
          "  --log error|warn|info|debug      messages on standard error (warn)\n"

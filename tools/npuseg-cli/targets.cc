@@ -63,7 +63,7 @@ class Targets {
 
   int run() {
     for (const auto& [path, what] : plan_.reads) read(path, what);
-    if (!options_.positional.empty()) read_model(options_.positional[0]);
+    if (!options_.positional.empty()) read_model(options_.positional[0], true);
     if (!options_.json.empty() && !options_.json_to_stdout()) file(options_.json, "--json");
     if (!options_.overlay.empty()) file(options_.overlay, "-o");
     if (!options_.npy.empty()) file(options_.npy, "--npy");
@@ -98,11 +98,16 @@ class Targets {
     if (const auto identity = file_identity(path)) inputs_.emplace(*identity, what);
   }
 
-  void read_model(const std::string& folder) {
+  // Models have files in their folder and in those in it, a bundle in kernels/.
+  void read_model(const std::string& folder, bool with_folders) {
     std::error_code error;
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
       std::error_code ignored;
-      if (!at->is_directory(ignored)) read(at->path().string(), "a file of the model");
+      if (!at->is_directory(ignored)) {
+        read(at->path().string(), "a file of the model");
+      } else if (with_folders) {
+        read_model(at->path().string(), false);
+      }
     }
   }
 

@@ -38,25 +38,25 @@ Status embed_pack(const Model& model, const Exec& exec, std::span<const Sequence
 
 }  // namespace
 
-Result<Matrix> encode_picture(const Model& model, core::Call& call, const Patches& patches,
-                              StageTimes* times) {
+Result<Matrix> Model::encode_picture(core::Call& call, const Patches& patches,
+                                     StageTimes* times) const {
   const StageTimer timer(times, Stage::kVision);
-  const Exec exec{&call, model.budget()};
-  NPUSEG_ASSIGN_OR_RETURN(Matrix tokens, embed_patches(model, exec, patches));
+  const Exec exec{&call, budget_};
+  NPUSEG_ASSIGN_OR_RETURN(Matrix tokens, embed_patches(*this, exec, patches));
   NPUSEG_RETURN_IF_ERROR(
-      run_vision_encoder(model, exec, patches.grid_width, patches.grid_height, tokens.view()));
+      run_vision_encoder(*this, exec, patches.grid_width, patches.grid_height, tokens.view()));
   NPUSEG_ASSIGN_OR_RETURN(const Matrix pooled, pool_patches(exec, tokens.view(), patches.grid_width,
-                                                            model.config().vision->pooling));
-  return project_soft_tokens(model, exec, pooled.view());
+                                                            config_.vision->pooling));
+  return project_soft_tokens(*this, exec, pooled.view());
 }
 
-Result<Matrix> embed(const Model& model, core::Call& call, std::span<const Sequence> sequences,
-                     StageTimes* times) {
+Result<Matrix> Model::embed(core::Call& call, std::span<const Sequence> sequences,
+                            StageTimes* times) const {
   const StageTimer timer(times, Stage::kText);
-  const Exec exec{&call, model.budget()};
-  const auto& text = model.config().text;
+  const Exec exec{&call, budget_};
+  const auto& text = config_.text;
   for (size_t s = 0; s < sequences.size(); ++s) {
-    auto count = check_sequence(model.config(), sequences[s]);
+    auto count = check_sequence(config_, sequences[s]);
     if (!count.ok()) {
       return std::move(count).status().with_context(core::format("input %zu", s));
     }
@@ -67,7 +67,7 @@ Result<Matrix> embed(const Model& model, core::Call& call, std::span<const Seque
   call.begin_stage(static_cast<uint32_t>(Stage::kText), ends.size() * text.layers);
   size_t first = 0;
   for (const size_t end : ends) {
-    NPUSEG_RETURN_IF_ERROR(embed_pack(model, exec, sequences.subspan(first, end - first),
+    NPUSEG_RETURN_IF_ERROR(embed_pack(*this, exec, sequences.subspan(first, end - first),
                                       out.view().row_range(first, end - first)));
     first = end;
   }

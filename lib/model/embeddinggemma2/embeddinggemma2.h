@@ -49,43 +49,6 @@ enum class WeightForm : uint8_t {
   kInt8,      // a copy with a scale for every core::kScaleGroup inputs of a row
 };
 
-// Immutable after load; any number of threads may use one model.
-class Model {
- public:
-  struct Options {
-    bool check_weights = true;  // scan for NaN/Inf and name the tensor
-    bool vision = true;         // false: texts alone, the vision tensors are not looked at
-    WeightForm form = WeightForm::kAsStored;
-    core::MemoryBudgetPtr budget;
-    core::Logger log;
-  };
-  static core::Result<std::shared_ptr<const Model>> load(const std::string& directory,
-                                                         const Options& options, core::Call& call);
-  ~Model();
-
-  // vision is absent when the file has none or the options did not want it.
-  [[nodiscard]] const EmbeddingGemma2Config& config() const { return config_; }
-  [[nodiscard]] const Weights& weights() const { return *weights_; }
-  [[nodiscard]] const Ropes& ropes() const { return *ropes_; }
-  [[nodiscard]] size_t parameters() const { return parameters_; }      // used ones
-  [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as held, used ones
-  // "F32", "BF16", "mixed" ... as stored; of kBf16 and kInt8 that of the linear layers.
-  [[nodiscard]] const char* dtype() const { return dtype_; }
-  [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
-
- private:
-  Model();
-  EmbeddingGemma2Config config_;
-  checkpoint::Checkpoint files_;
-  core::Buffer copies_;  // of weights, see weight_forms.h
-  std::unique_ptr<Weights> weights_;
-  std::unique_ptr<Ropes> ropes_;
-  size_t parameters_ = 0;
-  size_t weight_bytes_ = 0;
-  const char* dtype_ = "F32";
-  core::MemoryBudgetPtr budget_;
-};
-
 // The real patches of one picture, row-major over its grid, without padding. Grid sides are
 // multiples of the config's pooling. A row holds patch_values() numbers in [0, 1], ordered (row,
 // column, channel) with the channel fastest.
@@ -103,16 +66,71 @@ struct Part {
 // All of an input in order, start and end tokens included; every token is pooled.
 using Sequence = std::vector<Part>;
 
-// Soft tokens [grid cells / pooling^2, text hidden size], row-major over the pooled grid.
-// StageTimes may be null here and below.
-core::Result<core::Matrix> encode_picture(const Model& model, core::Call& call,
-                                          const Patches& patches, StageTimes* times);
+// A loaded model, whichever way it computes: the float graph of a checkpoint (Model, below) or the
+// NPU graph of a bundle (npu_model.h). Any number of threads may use one.
+class Graph {
+ public:
+  virtual ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
 
-// Unit vectors [sequences, embedding_dim]. Sequences run together as far as memory is sensible;
-// each vector has the bits it has alone, on any number of threads. Placeholder ids of media that
-// stand among `ids` are embedded like padding, as the reference does.
-core::Result<core::Matrix> embed(const Model& model, core::Call& call,
-                                 std::span<const Sequence> sequences, StageTimes* times);
+  // vision is absent when the file has none or the options did not want it.
+  [[nodiscard]] const EmbeddingGemma2Config& config() const { return config_; }
+  [[nodiscard]] size_t parameters() const { return parameters_; }      // used ones
+  [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as held, used ones
+  // "F32", "BF16", "mixed" ... as stored; of kBf16 and kInt8 that of the linear layers; "BFP16" of
+  // a bundle.
+  [[nodiscard]] const char* dtype() const { return dtype_; }
+  [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
+
+  // Soft tokens [grid cells / pooling^2, text hidden size], row-major over the pooled grid.
+  // StageTimes may be null here and below.
+  virtual core::Result<core::Matrix> encode_picture(core::Call& call, const Patches& patches,
+                                                    StageTimes* times) const = 0;
+  // Unit vectors [sequences, embedding_dim]. Sequences run together as far as memory is sensible;
+  // each vector has the bits it has alone, on any number of threads. Placeholder ids of media that
+  // stand among `ids` are embedded like padding by the float graph, as the reference does.
+  virtual core::Result<core::Matrix> embed(core::Call& call, std::span<const Sequence> sequences,
+                                           StageTimes* times) const = 0;
+
+ protected:
+  Graph();
+  EmbeddingGemma2Config config_;
+  size_t parameters_ = 0;
+  size_t weight_bytes_ = 0;
+  const char* dtype_ = "F32";
+  core::MemoryBudgetPtr budget_;
+};
+
+// The float graph. Immutable after load.
+class Model final : public Graph {
+ public:
+  struct Options {
+    bool check_weights = true;  // scan for NaN/Inf and name the tensor
+    bool vision = true;         // false: texts alone, the vision tensors are not looked at
+    WeightForm form = WeightForm::kAsStored;
+    core::MemoryBudgetPtr budget;
+    core::Logger log;
+  };
+  static core::Result<std::shared_ptr<const Model>> load(const std::string& directory,
+                                                         const Options& options, core::Call& call);
+  ~Model() override;
+
+  [[nodiscard]] const Weights& weights() const { return *weights_; }
+  [[nodiscard]] const Ropes& ropes() const { return *ropes_; }
+
+  core::Result<core::Matrix> encode_picture(core::Call& call, const Patches& patches,
+                                            StageTimes* times) const override;
+  core::Result<core::Matrix> embed(core::Call& call, std::span<const Sequence> sequences,
+                                   StageTimes* times) const override;
+
+ private:
+  Model();
+  checkpoint::Checkpoint files_;
+  core::Buffer copies_;  // of weights, see weight_forms.h
+  std::unique_ptr<Weights> weights_;
+  std::unique_ptr<Ropes> ropes_;
+};
 
 // The first `dims` numbers of a unit vector, to unit length again (Matryoshka).
 void shorten(std::span<const float> vector, size_t dims, float* out);

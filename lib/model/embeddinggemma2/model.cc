@@ -37,6 +37,9 @@ void report_surplus(const Weights& weights, const std::string& directory, const 
 
 }  // namespace
 
+Graph::Graph() = default;
+Graph::~Graph() = default;
+
 Model::Model() = default;
 Model::~Model() = default;
 

@@ -2,6 +2,7 @@
 #include "model/embeddinggemma2/npu_kernels.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compute/row_bands.h"
 #include "compute/simd_kernels.h"
@@ -101,6 +102,18 @@ Result<DeviceRows> NpuKernels::rows_of(size_t rows, size_t stride, size_t spare,
   NPUSEG_ASSIGN_OR_RETURN(made.buffer,
                           device_->make_buffer((rows + spare) * stride * kValue, what));
   return made;
+}
+
+size_t NpuKernels::row_bytes(const bundle::Gemma2Manifest& manifest) {
+  const Gemma2Params& p = manifest.params;
+  const size_t v_gu = manifest.gemms.find("v_gu")->second.c_stride;
+  const size_t t_gu = manifest.gemms.find("t_gu")->second.c_stride;
+  const size_t vision = p.v_rows * (8 * p.v_dim + v_gu + p.v_inner) + p.max_soft_tokens * p.dim;
+  size_t wide = 2 * p.dim + t_gu + p.o_width + std::max(p.inner, p.o_width) + p.layers * p.dim;
+  std::set<size_t> widths;
+  for (size_t i = 0; i < p.layers; ++i) widths.insert(p.qkv_width(i));
+  for (const size_t width : widths) wide += width;
+  return (vision + p.t_rows * wide) * kValue;
 }
 
 Status NpuKernels::make_buffers() {

@@ -29,6 +29,9 @@ class NpuKernels {
   static core::Result<std::unique_ptr<NpuKernels>> make(
       std::shared_ptr<const bundle::Bundle> bundle, std::shared_ptr<npu::Device> device);
 
+  // What the buffers of rows take.
+  static size_t row_bytes(const bundle::Gemma2Manifest& manifest);
+
   struct Tower {
     DeviceRows a;    // inputs of GEMMs; of the vision tower also outputs of attention
     DeviceRows c;    // outputs

@@ -80,53 +80,71 @@ EmbeddingGemma2Config config_of(const Gemma2Params& params) {
 NpuModel::NpuModel() = default;
 NpuModel::~NpuModel() = default;
 
+Result<NpuModel::Facts> NpuModel::read_facts(const bundle::Bundle& bundle) {
+  if (bundle.kind() != bundle::BundleKind::kEmbeddingGemma2) {
+    return Status(Code::kUnsupported, "cannot use bundle: " + bundle.directory() +
+                                          ": it is no EmbeddingGemma 2 bundle");
+  }
+  NPUSEG_RETURN_IF_ERROR(check_heads(bundle));
+  const bundle::Gemma2Manifest& manifest = bundle.gemma2();
+  const Gemma2Params& params = manifest.params;
+  Facts facts;
+  facts.config = config_of(params);
+  // Both are of their size once the bundle is open.
+  if (const auto* positions = bundle.tensors().find("v.pos")) {
+    facts.config.vision->position_rows = positions->view.shape.elements() / (2 * params.v_dim);
+  }
+  // A bundle without texts still has the four vectors around a picture.
+  const auto* embeddings = bundle.tensors().find("t.embed");
+  facts.config.text.vocab_size = params.max_text_tokens == 0 || embeddings == nullptr
+                                     ? 0
+                                     : embeddings->view.shape.elements() / params.dim;
+  if (params.bos) facts.special.start = *params.bos;
+  if (params.eos) facts.special.end = *params.eos;
+  for (const auto& [id, text] : manifest.added_tokens) {
+    if (text == "<|image>") facts.special.begin_image = static_cast<int64_t>(id);
+    if (text == "<image|>") facts.special.end_image = static_cast<int64_t>(id);
+    if (text == "<|image|>") facts.config.image_token_id = static_cast<int64_t>(id);
+  }
+  facts.config.boi_token_id = facts.special.begin_image;
+  facts.config.eoi_token_id = facts.special.end_image;
+  for (const auto& weight : manifest.packed_weights()) {
+    const bundle::Gemma2Gemm& gemm = manifest.gemms.find(weight.gemm)->second;
+    facts.parameters += gemm.k * gemm.n;
+  }
+  for (const auto& [name, tensor] : bundle.tensors().all()) {
+    // Not the references that the bundle carries for checks.
+    if (name.starts_with("ref.") || name.starts_with("tref.") || name.starts_with("tok.")) continue;
+    facts.weight_bytes += tensor.view.bytes();
+    if (tensor.view.dtype != core::DType::kU8) facts.parameters += tensor.view.shape.elements();
+  }
+  facts.device_bytes = NpuKernels::row_bytes(manifest);
+  return facts;
+}
+
 Result<std::shared_ptr<NpuModel>> NpuModel::load(std::shared_ptr<const bundle::Bundle> bundle,
                                                  std::shared_ptr<npu::Device> device,
                                                  const Options& options) {
   compute::apply_isa_limit();
-  if (bundle->kind() != bundle::BundleKind::kEmbeddingGemma2) {
-    return Status(Code::kUnsupported, "cannot use bundle: " + bundle->directory() +
-                                          ": it is no EmbeddingGemma 2 bundle");
-  }
-  NPUSEG_RETURN_IF_ERROR(check_heads(*bundle));
+  NPUSEG_ASSIGN_OR_RETURN(const Facts facts, read_facts(*bundle));
   std::shared_ptr<NpuModel> model(new NpuModel);
   model->bundle_ = bundle;
   model->budget_ = options.budget;
-  const bundle::Gemma2Manifest& manifest = bundle->gemma2();
-  model->config_ = config_of(manifest.params);
+  model->config_ = facts.config;
+  model->special_ = facts.special;
+  model->parameters_ = facts.parameters;
+  model->weight_bytes_ = facts.weight_bytes;
+  model->dtype_ = "BFP16";
   model->weights_ = std::make_unique<NpuWeights>();
   NPUSEG_RETURN_IF_ERROR(NpuWeights::bind(*bundle, model->weights_.get()));
-  const NpuWeights& weights = *model->weights_;
-  model->config_.vision->position_rows = weights.positions.shape[1];
-  // A bundle without texts still has the four vectors around a picture.
-  model->config_.text.vocab_size = weights.embeddings.empty() ? 0 : weights.embeddings.shape[1];
-  if (manifest.params.bos) model->special_.start = *manifest.params.bos;
-  if (manifest.params.eos) model->special_.end = *manifest.params.eos;
-  for (const auto& [id, text] : manifest.added_tokens) {
-    if (text == "<|image>") model->special_.begin_image = static_cast<int64_t>(id);
-    if (text == "<image|>") model->special_.end_image = static_cast<int64_t>(id);
-    if (text == "<|image|>") model->config_.image_token_id = static_cast<int64_t>(id);
-  }
-  model->config_.boi_token_id = model->special_.begin_image;
-  model->config_.eoi_token_id = model->special_.end_image;
   model->ropes_ = std::make_unique<Ropes>(model->config_);
   NPUSEG_ASSIGN_OR_RETURN(model->kernels_, NpuKernels::make(bundle, device));
-  for (const auto& weight : manifest.packed_weights()) {
-    const bundle::Gemma2Gemm& gemm = manifest.gemms.find(weight.gemm)->second;
-    model->parameters_ += gemm.k * gemm.n;
-  }
-  for (const auto& [name, tensor] : bundle->tensors().all()) {
-    // Not the references that the bundle carries for checks.
-    if (name.starts_with("ref.") || name.starts_with("tref.") || name.starts_with("tok.")) continue;
-    model->weight_bytes_ += tensor.view.bytes();
-    if (tensor.view.dtype != core::DType::kU8) model->parameters_ += tensor.view.shape.elements();
-  }
   options.log(
       core::LogLevel::kInfo, kLogSource,
       format("%s: %zu parameters packed for an NPU, vectors of %zu, texts of up to %zu "
              "tokens, on %s, %zu contexts",
              bundle->directory().c_str(), model->parameters_, model->config_.text.embedding_dim,
-             manifest.params.max_text_tokens, device->name().c_str(), bundle->contexts()));
+             bundle->gemma2().params.max_text_tokens, device->name().c_str(), bundle->contexts()));
   return model;
 }
 

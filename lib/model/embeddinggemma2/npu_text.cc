@@ -76,7 +76,7 @@ void NpuModel::embed_id(int64_t id, bool beside_picture, float* out) const {
 
 // qkv -> attention's output, in the columns of the queries.
 Status NpuModel::text_attention(const Exec& exec, size_t layer, const PackedTokens& packed,
-                                MatrixView qkv) {
+                                MatrixView qkv) const {
   const auto& text = config_.text;
   const auto& attention = text.attention(layer);
   const NpuWeights::TextLayer& weights = weights_->text[layer];
@@ -113,7 +113,8 @@ Status NpuModel::text_attention(const Exec& exec, size_t layer, const PackedToke
 }
 
 Status NpuModel::text_layer(const Exec& exec, size_t layer, const PackedTokens& packed,
-                            MatrixView x, MatrixView branch, MatrixView gate, MatrixView qkv) {
+                            MatrixView x, MatrixView branch, MatrixView gate,
+                            MatrixView qkv) const {
   const auto& text = config_.text;
   const NpuWeights::TextLayer& weights = weights_->text[layer];
   NpuKernels& npu = *kernels_;
@@ -166,7 +167,8 @@ Status NpuModel::text_layer(const Exec& exec, size_t layer, const PackedTokens& 
   return rms_rows(exec, branch, {weights.post_per_layer, eps}, x, add);
 }
 
-Status NpuModel::embed_pack(const Exec& exec, std::span<const Sequence> sequences, MatrixView out) {
+Status NpuModel::embed_pack(const Exec& exec, std::span<const Sequence> sequences,
+                            MatrixView out) const {
   const auto& text = config_.text;
   const size_t width = text.hidden_size;
   NPUSEG_ASSIGN_OR_RETURN(
@@ -198,7 +200,8 @@ Status NpuModel::embed_pack(const Exec& exec, std::span<const Sequence> sequence
   return project_embeddings(exec, weights_->projection, pooled.view(), out);
 }
 
-Result<Matrix> NpuModel::embed(Call& call, std::span<const Sequence> sequences, StageTimes* times) {
+Result<Matrix> NpuModel::embed(Call& call, std::span<const Sequence> sequences,
+                               StageTimes* times) const {
   const StageTimer timer(times, Stage::kText);
   const Exec exec{&call, budget_};
   for (size_t s = 0; s < sequences.size(); ++s) {

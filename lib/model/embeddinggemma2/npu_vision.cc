@@ -36,7 +36,7 @@ constexpr float kLog2E = 1.44269504f;
 
 Status NpuModel::vision_layer(const Exec& exec, size_t layer, const compute::RopeTable& rope,
                               const int32_t* positions, MatrixView x, MatrixView branch,
-                              MatrixView qkv) {
+                              MatrixView qkv) const {
   const auto& vision = *config_.vision;
   const NpuWeights::VisionLayer& weights = weights_->vision[layer];
   NpuKernels& npu = *kernels_;
@@ -81,7 +81,7 @@ Status NpuModel::vision_layer(const Exec& exec, size_t layer, const compute::Rop
   return rms_rows(exec, branch, {weights.post_feedforward, eps}, x, add);
 }
 
-Status NpuModel::encode_rows(const Exec& exec, const Patches& patches, MatrixView x) {
+Status NpuModel::encode_rows(const Exec& exec, const Patches& patches, MatrixView x) const {
   NpuKernels& npu = *kernels_;
   const auto& vision = *config_.vision;
   NPUSEG_ASSIGN_OR_RETURN(const PatchRows rows,
@@ -104,7 +104,8 @@ Status NpuModel::encode_rows(const Exec& exec, const Patches& patches, MatrixVie
   return check_finite(x, "vision encoder");
 }
 
-Result<Matrix> NpuModel::encode_picture(Call& call, const Patches& patches, StageTimes* times) {
+Result<Matrix> NpuModel::encode_picture(Call& call, const Patches& patches,
+                                        StageTimes* times) const {
   const StageTimer timer(times, Stage::kVision);
   const Exec exec{&call, budget_};
   const auto& vision = *config_.vision;

@@ -87,7 +87,7 @@ void test_demo(void**) {
     names.emplace_back(file);
     const auto picture = read_patches(kFolder + "/samples/" + names.back(), *model, call);
     const Patches patches{picture.pixels.view(), picture.grid.width, picture.grid.height};
-    soft.push_back(must(encode_picture(*model, call, patches, nullptr)));
+    soft.push_back(must(model->encode_picture(call, patches, nullptr)));
     assert_int_equal(soft.back().rows(), static_cast<size_t>(count));
     want.push_back(numbers(item["embedding"]));
     return npuseg::core::ok_status();
@@ -111,7 +111,7 @@ void test_demo(void**) {
     inputs.push_back({Part{before, {}}, Part{{}, tokens.view()}, Part{after, {}}});
   }
   for (const auto& row : ids) inputs.push_back({Part{row, {}}});
-  const Matrix got = must(embed(*model, call, inputs, nullptr));
+  const Matrix got = must(model->embed(call, inputs, nullptr));
   for (size_t i = 0; i < inputs.size(); ++i) {
     assert_int_equal(want[i].size(), config.text.embedding_dim);
     check(names[i], got.view().row(i), want[i]);

@@ -109,17 +109,17 @@ void test_a1(void**) {
   const auto row0 = ids_from(1, 9);
   const auto row1 = ids_from(3, 8);
   const std::vector<Sequence> both{of_ids(row0), of_ids(row1)};
-  const Matrix got = must(embed(*model, call, both, nullptr));
+  const Matrix got = must(model->embed(call, both, nullptr));
   near("A1 row 0", got.view().row(0), kA1Row0);
   near("A1 row 1", got.view().row(1), kA1Row1);
 }
 
 Matrix embed_picture(const Model& model, Call& call) {
   const Picture picture = golden_picture();
-  const Matrix soft = must(encode_picture(model, call, picture.patches, nullptr));
+  const Matrix soft = must(model.encode_picture(call, picture.patches, nullptr));
   assert_int_equal(soft.rows(), 8);
   const std::vector<Sequence> one{{Part{kBefore, {}}, Part{{}, soft.view()}, Part{kAfter, {}}}};
-  return must(embed(model, call, one, nullptr));
+  return must(model.embed(call, one, nullptr));
 }
 
 void test_a2(void**) {
@@ -189,7 +189,7 @@ void test_b1(void**) {
   must(npuseg::compute::linear(exec, normed.view(), model->weights().text.embedding_projection,
                                projected.view()));
   near("B1 token 0", projected.data(), {-0.41652173, 0.75698190, -0.65142763, 0.96560345});
-  const Matrix got = must(embed(*model, call, one, nullptr));
+  const Matrix got = must(model->embed(call, one, nullptr));
   near("B1", got.data(),
        {-0.379889794, -0.003592709, 0.102076606, 0.207947847, 0.025670536, 0.081881416,
         -0.441750984, -0.312277745, 0.109857445, 0.355947334, -0.413080792, 0.438840664});
@@ -225,8 +225,8 @@ void test_bf16(void**) {
   const GemmaPtr half = make_gemma(kConfig1, DType::kBF16, golden_b_values);
   assert_string_equal(half->dtype(), "BF16");
   assert_int_equal(2 * half->weight_bytes(), exact->weight_bytes());
-  const Matrix a = must(embed(*exact, call, one, nullptr));
-  const Matrix b = must(embed(*half, call, one, nullptr));
+  const Matrix a = must(exact->embed(call, one, nullptr));
+  const Matrix b = must(half->embed(call, one, nullptr));
   double cosine = 0.0;
   for (size_t i = 0; i < 12; ++i) {
     cosine += static_cast<double>(a.data()[i]) * static_cast<double>(b.data()[i]);

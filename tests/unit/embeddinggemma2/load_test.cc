@@ -112,7 +112,7 @@ void test_not_finite(void**) {
   Call call;
   const std::vector<int64_t> ids{2, 9, 1};
   const std::vector<Sequence> inputs{{Part{ids, {}}}};
-  refused(embed(*model, call, inputs, nullptr), Code::kCorruptData, {"text encoder"});
+  refused(model->embed(call, inputs, nullptr), Code::kCorruptData, {"text encoder"});
 }
 
 std::string g_log;
@@ -146,7 +146,7 @@ void test_inputs(void**) {
   const auto try_embed = [&](const Sequence& sequence) {
     const std::vector<int64_t> good{2, 1};
     const std::vector<Sequence> inputs{{Part{good, {}}}, sequence};
-    return embed(*model, call, inputs, nullptr);
+    return model->embed(call, inputs, nullptr);
   };
   refused(try_embed({}), Code::kInvalidArgument, {"input 1", "no tokens"});
   for (const int64_t id : {int64_t{-1}, int64_t{32}, INT64_MAX, INT64_MIN}) {
@@ -163,7 +163,7 @@ void test_inputs(void**) {
           {"17 values", "16"});
   refused(try_embed({Part{longest, {soft.data(), 2, 16, 16}}}), Code::kInvalidArgument,
           {"two parts"});
-  const Matrix none = must(embed(*model, call, {}, nullptr));
+  const Matrix none = must(model->embed(call, {}, nullptr));
   assert_int_equal(none.rows(), 0);
 }
 
@@ -172,8 +172,7 @@ void test_patches(void**) {
   Call call;
   const std::vector<float> values(100 * 48, 0.5f);
   const auto encode = [&](size_t rows, size_t cols, size_t width, size_t height) {
-    return encode_picture(*model, call, {{values.data(), rows, cols, cols}, width, height},
-                          nullptr);
+    return model->encode_picture(call, {{values.data(), rows, cols, cols}, width, height}, nullptr);
   };
   assert_true(encode(64, 48, 8, 8).ok());
   refused(encode(0, 48, 0, 4), Code::kInvalidArgument, {"0 x 4"});
@@ -184,7 +183,7 @@ void test_patches(void**) {
   Model::Options texts;
   texts.vision = false;
   const GemmaPtr blind = must(Checkpoint().load(texts));
-  refused(encode_picture(*blind, call, {{values.data(), 16, 48, 48}, 4, 4}, nullptr),
+  refused(blind->encode_picture(call, {{values.data(), 16, 48, 48}, 4, 4}, nullptr),
           Code::kUnsupported, {"without its vision part"});
 }
 
@@ -195,7 +194,7 @@ void test_placeholder(void**) {
   const std::vector<int64_t> placeholder{2, 7, 23, 26, 1};
   const std::vector<int64_t> padding{2, 0, 0, 0, 1};
   const std::vector<Sequence> inputs{{Part{placeholder, {}}}, {Part{padding, {}}}};
-  const Matrix got = must(embed(*model, call, inputs, nullptr));
+  const Matrix got = must(model->embed(call, inputs, nullptr));
   assert_memory_equal(got.view().row(0), got.view().row(1), 12 * sizeof(float));
 }
 
@@ -206,14 +205,14 @@ void test_cancel_and_memory(void**) {
   Call stopped(options);
   const std::vector<int64_t> ids(40, 9);
   const std::vector<Sequence> inputs(200, {Part{ids, {}}});
-  refused(embed(*model, stopped, inputs, nullptr), Code::kCancelled, {});
+  refused(model->embed(stopped, inputs, nullptr), Code::kCancelled, {});
   Model::Options small;
   small.budget = std::make_shared<npuseg::core::MemoryBudget>(10000);
   const GemmaPtr tight = must(Checkpoint().load(small));
   // Weights are mapped, not copied.
   assert_int_equal(small.budget->peak(), 0);
   Call call;
-  refused(embed(*tight, call, inputs, nullptr), Code::kLimitExceeded, {});
+  refused(tight->embed(call, inputs, nullptr), Code::kLimitExceeded, {});
   assert_int_equal(small.budget->used(), 0);
 }
 

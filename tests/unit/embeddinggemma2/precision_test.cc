@@ -99,7 +99,7 @@ struct Inputs {
   [[nodiscard]] std::vector<Matrix> soft(const Model& model, Call& call) const {
     std::vector<Matrix> all;
     for (const Patches& picture : pictures) {
-      all.push_back(must(encode_picture(model, call, picture, nullptr)));
+      all.push_back(must(model.encode_picture(call, picture, nullptr)));
     }
     return all;
   }
@@ -120,7 +120,7 @@ struct Inputs {
   [[nodiscard]] Matrix vectors(const Model& model, int threads = 2) const {
     Call call(on_threads(threads));
     const std::vector<Matrix> made = soft(model, call);
-    return must(embed(model, call, sequences(model, made), nullptr));
+    return must(model.embed(call, sequences(model, made), nullptr));
   }
 
  private:
@@ -268,7 +268,7 @@ void test_same_bits(void**) {
     const std::vector<Matrix> soft = inputs.soft(*model, call);
     const std::vector<Sequence> sequences = inputs.sequences(*model, soft);
     for (size_t s = 0; s < sequences.size(); ++s) {
-      const Matrix alone = must(embed(*model, call, {&sequences[s], 1}, nullptr));
+      const Matrix alone = must(model->embed(call, {&sequences[s], 1}, nullptr));
       assert_memory_equal(alone.data(), want.view().row(s), want.cols() * sizeof(float));
     }
   }
@@ -301,7 +301,7 @@ void test_not_finite(void**) {
       const GemmaPtr model = must(Model::load(written.folder.path, options, call));
       const std::vector<int64_t> ids{2, 9, 1};
       const std::vector<Sequence> inputs{{Part{ids, {}}}};
-      const auto spoilt = embed(*model, call, inputs, nullptr);
+      const auto spoilt = model->embed(call, inputs, nullptr);
       assert_false(spoilt.ok());
       assert_true(spoilt.status().message().find("text encoder") != std::string::npos);
     }

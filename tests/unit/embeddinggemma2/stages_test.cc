@@ -153,7 +153,7 @@ class Case {
 std::vector<Matrix> all_soft_tokens(const Case& c, Call& call) {
   std::vector<Matrix> soft;
   for (const Patches& patches : c.patches) {
-    soft.push_back(must(encode_picture(*c.model, call, patches, nullptr)));
+    soft.push_back(must(c.model->encode_picture(call, patches, nullptr)));
   }
   return soft;
 }
@@ -224,7 +224,7 @@ void test_stages(void**) {
     check_pictures(c, exec, &soft);
     const std::vector<Sequence> sequences = c.sequences(soft);
     for (size_t s = 0; s < sequences.size(); ++s) check_input(c, exec, s, sequences[s]);
-    const Matrix all = must(embed(*c.model, call, sequences, nullptr));
+    const Matrix all = must(c.model->embed(call, sequences, nullptr));
     for (size_t s = 0; s < c.inputs(); ++s) check_embedding(c, s, all.view().row(s));
   }
   for (const auto& [kind, worst] : g_worst) {
@@ -247,12 +247,12 @@ void test_threads(void**) {
     const Case c(name);
     Call one(on_threads(1));
     const std::vector<Matrix> soft = all_soft_tokens(c, one);
-    const Matrix vectors = must(embed(*c.model, one, c.sequences(soft), nullptr));
+    const Matrix vectors = must(c.model->embed(one, c.sequences(soft), nullptr));
     for (const int threads : {2, 3}) {
       Call more(on_threads(threads));
       const std::vector<Matrix> again = all_soft_tokens(c, more);
       for (size_t p = 0; p < soft.size(); ++p) same_bits("soft tokens", soft[p], again[p]);
-      same_bits("vectors", vectors, must(embed(*c.model, more, c.sequences(again), nullptr)));
+      same_bits("vectors", vectors, must(c.model->embed(more, c.sequences(again), nullptr)));
     }
   }
 }
@@ -265,14 +265,14 @@ void test_batches(void**) {
     const std::vector<Matrix> soft = all_soft_tokens(c, call);
     const std::vector<Sequence> inputs = c.sequences(soft);
     const size_t bytes = c.model->config().text.embedding_dim * sizeof(float);
-    const Matrix together = must(embed(*c.model, call, inputs, nullptr));
+    const Matrix together = must(c.model->embed(call, inputs, nullptr));
     for (size_t s = 0; s < inputs.size(); ++s) {
-      const Matrix alone = must(embed(*c.model, call, {&inputs[s], 1}, nullptr));
+      const Matrix alone = must(c.model->embed(call, {&inputs[s], 1}, nullptr));
       assert_memory_equal(alone.data(), together.view().row(s), bytes);
     }
     std::vector<Sequence> many;
     for (size_t i = 0; i < 31; ++i) many.push_back(inputs[inputs.size() - 1 - i % inputs.size()]);
-    const Matrix all = must(embed(*c.model, call, many, nullptr));
+    const Matrix all = must(c.model->embed(call, many, nullptr));
     for (size_t i = 0; i < many.size(); ++i) {
       assert_memory_equal(all.view().row(i),
                           together.view().row(inputs.size() - 1 - i % inputs.size()), bytes);
@@ -284,7 +284,7 @@ void test_shorten(void**) {
   const Case c("text");
   Call call;
   const std::vector<Sequence> inputs = c.sequences({});
-  const Matrix all = must(embed(*c.model, call, {inputs.data(), 1}, nullptr));
+  const Matrix all = must(c.model->embed(call, {inputs.data(), 1}, nullptr));
   float head[16];
   shorten({all.data(), 40}, 16, head);
   double length = 0;
