@@ -30,7 +30,8 @@ Result<NormalizeTable> make_normalize_table(const Normalization& how) {
     }
     float mean = static_cast<float>(how.mean[c]);
     float deviation = static_cast<float>(how.std_dev[c]);
-    if (how.rescale) {
+    const bool fused = how.rescale && how.fused;
+    if (fused) {
       // A float32 tensor times a Python number: the number is rounded to float32 first.
       const float inverse = static_cast<float>(1.0 / factor);
       mean = mean * inverse;
@@ -40,11 +41,8 @@ Result<NormalizeTable> make_normalize_table(const Normalization& how) {
     for (size_t v = 0; v < 256; ++v) {
       const float x = static_cast<float>(v);
       float value = x;
-      if (how.normalize) {
-        value = (x - mean) / deviation;
-      } else if (how.rescale) {
-        value = x * scale;
-      }
+      if (how.rescale && !(how.normalize && fused)) value = x * scale;
+      if (how.normalize) value = (value - mean) / deviation;
       table[c][v] = value;
     }
   }

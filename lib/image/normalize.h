@@ -17,11 +17,13 @@ struct Normalization {
   bool normalize = true;
   std::array<double, 3> mean{0.5, 0.5, 0.5};
   std::array<double, 3> std_dev{0.5, 0.5, 0.5};
+  // Both steps as one, as transformers does: (x - mean/f) / (std/f) in float32. Else one after the
+  // other, (x * f - mean) / std, as the public runtime of NPU bundles does: the last bits differ.
+  bool fused = true;
 };
 
 using NormalizeTable = std::array<std::array<float, 256>, 3>;
 
-// With both steps on they are fused as the reference does: (x - mean/f) / (std/f) in float32.
 // INVALID_ARGUMENT for a factor or deviation that is zero or not finite.
 core::Result<NormalizeTable> make_normalize_table(const Normalization& how);
 

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of EmbeddingGemma 2 share: a temporary folder, a model from a rule, results that
-// must be there.
+// What the tests of EmbeddingGemma 2 share: its golden files, a model from a rule.
 #pragma once
 
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "checkpoint/safetensors.h"
-#include "core/file.h"
+#include "fixture.h"
 #include "gemma_weights.h"
 #include "model/embeddinggemma2/embeddinggemma2.h"
 // Behind all others.
@@ -22,65 +14,9 @@
 
 namespace npuseg::test {
 
-class Folder {
+class Golden : public GoldenFile {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "gemma_XXXXXX").string();
-    assert_non_null(mkdtemp(name.data()));
-    path = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
-
-template <class T>
-T must(core::Result<T> result) {
-  if (!result.ok()) {
-    print_error("%s\n", result.status().message().c_str());
-    fail();
-  }
-  return std::move(result).value();
-}
-
-inline void must(const core::Status& status) {
-  if (!status.ok()) {
-    print_error("%s\n", status.message().c_str());
-    fail();
-  }
-}
-
-// The tensors of a file in golden/.
-class Golden {
- public:
-  explicit Golden(const std::string& name)
-      : file_(must(core::MappedFile::open(std::string(NPUSEG_SOURCE_DIR) +
-                                          "/tests/unit/embeddinggemma2/golden/" + name +
-                                          ".safetensors"))) {
-    for (auto& tensor : must(checkpoint::parse_safetensors(file_.bytes(), name))) {
-      tensors_.emplace(tensor.name, tensor.entry.view);
-    }
-  }
-  [[nodiscard]] bool has(const std::string& name) const { return tensors_.count(name) != 0; }
-  template <class T>
-  [[nodiscard]] std::vector<T> values(const std::string& name) const {
-    const auto at = tensors_.find(name);
-    if (at == tensors_.end() || at->second.bytes() % sizeof(T) != 0) {
-      print_error("golden file lacks %s\n", name.c_str());
-      fail();
-    }
-    std::vector<T> out(at->second.bytes() / sizeof(T));
-    if (!out.empty()) std::memcpy(out.data(), at->second.data, at->second.bytes());
-    return out;
-  }
-
- private:
-  core::MappedFile file_;
-  std::map<std::string, core::TensorView> tensors_;
+  explicit Golden(const std::string& name) : GoldenFile("embeddinggemma2", name) {}
 };
 
 using GemmaPtr = std::shared_ptr<const embeddinggemma2::Model>;
@@ -90,12 +26,6 @@ inline GemmaPtr make_gemma(std::string_view config, core::DType dtype, const Gem
   assert_true(write_gemma_checkpoint(folder.path, config, dtype, rule));
   core::Call call;
   return must(embeddinggemma2::Model::load(folder.path, {}, call));
-}
-
-inline core::Call::Options on_threads(int threads) {
-  core::Call::Options options;
-  options.threads = threads;
-  return options;
 }
 
 }  // namespace npuseg::test

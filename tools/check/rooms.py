@@ -15,7 +15,7 @@ ALLOWED = {
     "compute": {"core"},
     "npu": {"core"},
     "npu/soft": {"core", "bundle", "compute", "npu"},
-    "model/sam3": {"core", "image", "text", "checkpoint", "compute"},
+    "model/sam3": {"core", "image", "text", "checkpoint", "bundle", "compute", "npu"},
     "model/embeddinggemma2": {"core", "checkpoint", "bundle", "compute", "npu"},
     "engine": {"core", "image", "text", "checkpoint", "bundle", "compute", "npu", "npu/soft",
                "model/sam3", "model/embeddinggemma2"},
