@@ -10,7 +10,7 @@ namespace npuseg::test {
 
 namespace {
 
-constexpr size_t kHeadDim = 64;  // of every attention kernel
+constexpr size_t kHeadDim = 64;  // of DETR's attention kernel, and of a real ViT
 
 // GPT-2's printable stand-ins for bytes, as UTF-8.
 std::vector<std::string> byte_symbols() {
@@ -167,6 +167,7 @@ class Maker {
     const size_t v = o_.vit_dim;
     const size_t split = 4 * o_.mid + 5 * d;
     const size_t keys = o_.d_heads * o_.text_len;
+    const size_t up = o_.mid % 32 == 0 ? 32 : 16;
     embed_k_ = (3 * o_.patch * o_.patch + 127) / 128 * 128;
     const Spec specs[] = {
         {"v_embed", embed_k_, v, embed_k_, false, 0, o_.m, 128, 32, 64, "g0"},
@@ -175,7 +176,7 @@ class Maker {
         {"v_fc1", v, o_.vit_ffn_pad, v, true, 5, o_.m, 32, 32, 32, "g2"},
         {"v_fc2", o_.vit_ffn_pad, v, o_.vit_ffn_pad, false, 0, o_.m, 32, 32, 32, "g3"},
         {"n_in", v, split, v, true, 0, o_.m2, 32, 32, 32, "g1"},
-        {"n_up", o_.mid, 4 * d, o_.mid, true, 0, o_.m, 32, 32, 32, "g4"},
+        {"n_up", o_.mid, 4 * d, o_.mid, true, 0, o_.m, up, 32, up, "g4"},
         {"conv", 12 * d, 2 * d, 6 * d, false, 0, o_.m, 32, 32, 32, "g5"},
         {"d_qkv", 2 * d, 3 * padded_, 2 * d, true, 0, o_.m, 16, 16, 16, "g6"},
         {"d_o", padded_, d, padded_, true, 0, o_.m, 16, 16, 16, "g6"},
@@ -218,17 +219,18 @@ class Maker {
     }
   }
 
-  void add_mha(const std::string& key, size_t heads, size_t length, bool token_major,
+  void add_mha(const std::string& key, size_t heads, size_t length, size_t width, bool token_major,
                size_t elements, const std::vector<size_t>& numbers) {
     b_.xclbin(key);
     std::vector<uint32_t> params;
     for (const size_t number : numbers) params.push_back(static_cast<uint32_t>(number));
-    for (const uint32_t last : {float_bits(0.125f), 0u, 0u, 0u}) params.push_back(last);
+    const auto scale = static_cast<float>(inverse_root(width));
+    for (const uint32_t last : {float_bits(scale), 0u, 0u, 0u}) params.push_back(last);
     b_.file("kernels/" + key + ".insts.bin", make_stream(StreamKind::kMha, key, params));
     b_.line("mha " + key + " xclbin=kernels/" + key + ".xclbin insts=kernels/" + key +
-            ".insts.bin name=MLIR_AIE heads=" + std::to_string(heads) + " seq=" +
-            std::to_string(length) + " d=64 token_major=" + std::to_string(token_major ? 1 : 0) +
-            " elems=" + std::to_string(elements));
+            ".insts.bin name=MLIR_AIE heads=" + std::to_string(heads) +
+            " seq=" + std::to_string(length) + " d=" + std::to_string(width) + " token_major=" +
+            std::to_string(token_major ? 1 : 0) + " elems=" + std::to_string(elements));
   }
 
   void attention() {
@@ -236,23 +238,23 @@ class Maker {
     const size_t area = o_.window * o_.window;
     const size_t windows = tokens_ / area;
     const size_t heads = o_.vit_heads;
+    const size_t width = v / heads;
     if (!o_.host_vit) {
       const std::vector<size_t> rows = {0, 2 * v, v, 2 * v, 2 * v, 3 * v, 0, v};
       const auto with = [&](size_t count, size_t length) {
-        std::vector<size_t> numbers = {count, length, heads, kHeadDim};
+        std::vector<size_t> numbers = {count, length, heads, width};
         numbers.insert(numbers.end(), rows.begin(), rows.end());
         return numbers;
       };
-      add_mha("mha_win", windows * heads, area, false, tokens_ * v, with(windows, area));
-      add_mha("mha_glob", heads, tokens_, true, tokens_ * v, with(1, tokens_));
+      add_mha("mha_win", windows * heads, area, width, false, tokens_ * v, with(windows, area));
+      add_mha("mha_glob", heads, tokens_, width, true, tokens_ * v, with(1, tokens_));
     } else {
-      add_mha(
-          "mha_win", windows * heads, area, false, tokens_ * v,
-          {windows * heads, area, 1, kHeadDim, 0, kHeadDim, 0, kHeadDim, 0, kHeadDim, 0, kHeadDim});
-      add_mha("mha_glob", heads, tokens_, true, tokens_ * v,
-              {1, tokens_, heads, kHeadDim, 0, v, 0, v, 0, v, 0, v});
+      add_mha("mha_win", windows * heads, area, width, false, tokens_ * v,
+              {windows * heads, area, 1, width, 0, width, 0, width, 0, width, 0, width});
+      add_mha("mha_glob", heads, tokens_, width, true, tokens_ * v,
+              {1, tokens_, heads, width, 0, v, 0, v, 0, v, 0, v});
     }
-    add_mha("mha_d", o_.d_heads, tokens_, true, tokens_ * padded_,
+    add_mha("mha_d", o_.d_heads, tokens_, kHeadDim, true, tokens_ * padded_,
             {1, tokens_, o_.d_heads, kHeadDim, 0, padded_, 0, padded_, 0, padded_, 0, padded_});
     if (o_.host_vit) return;
     const auto small = [](size_t value) { return static_cast<uint32_t>(value); };
@@ -264,7 +266,7 @@ class Maker {
               ".insts.bin");
     };
     add("rope", StreamKind::kRope,
-        {small(tokens_), small(2 * heads), kHeadDim, small(3 * v), small(2 * v)});
+        {small(tokens_), small(2 * heads), small(width), small(3 * v), small(2 * v)});
     add("addln", StreamKind::kAddNorm,
         {small(tokens_), small(v), float_bits(1e-6f), o_.format == 2 ? 1u : 0u});
   }
@@ -288,13 +290,15 @@ class Maker {
       const size_t sx = j % w;
       order[j] = static_cast<int32_t>((y + sy) * g + x + sx);
       const double ratio = static_cast<double>(w) / static_cast<double>(g);
+      const size_t head = v / o_.vit_heads;
       const double at[2][2] = {
           {static_cast<double>(sx), static_cast<double>(sy)},
           {static_cast<double>(x + sx) * ratio, static_cast<double>(y + sy) * ratio}};
       for (size_t kind = 0; kind < 2; ++kind) {
         for (size_t axis = 0; axis < 2; ++axis) {
-          for (int p = 0; p < 16; ++p) {
-            angles[kind].values.push_back(at[kind][axis] * std::pow(10000.0, -4.0 * p / 64));
+          for (size_t p = 0; p < head / 4; ++p) {
+            const double step = -4.0 * static_cast<double>(p) / static_cast<double>(head);
+            angles[kind].values.push_back(at[kind][axis] * std::pow(10000.0, step));
           }
         }
       }
@@ -321,10 +325,10 @@ class Maker {
       }
       const std::string name = table.name;
       if (o_.host_vit) {
-        b_.floats("v.rope." + name + ".cos", {tokens_, 32}, cosines);
-        b_.floats("v.rope." + name + ".sin", {tokens_, 32}, sines);
+        b_.floats("v.rope." + name + ".cos", {tokens_, cosines.size() / tokens_}, cosines);
+        b_.floats("v.rope." + name + ".sin", {tokens_, sines.size() / tokens_}, sines);
       } else {
-        b_.halves("v.rope_tab." + name, {tokens_, 64}, pairs);
+        b_.halves("v.rope_tab." + name, {tokens_, pairs.size() / tokens_}, pairs);
       }
     }
     for (size_t i = 0; i < o_.vit_layers; ++i) vit_layer("v." + std::to_string(i) + ".");
