@@ -621,14 +621,15 @@ NPUSEG_API npuseg_status npuseg_image_model_input(
 
 /* Finds what a text names in a picture.
  * Features of the picture are kept with it, features of the prompt with the model. Finding
- * nothing is OK. Results are the same bytes for any thread count.
+ * nothing is OK. Results are the same bytes for any thread count. A bundle has no encoder for
+ * boxes: UNSUPPORTED.
  * model: in, borrowed; a model.
  * image: in, borrowed; a picture.
  * prompt: in, may be NULL; NUL-terminated UTF-8; NULL with a positive box means the text visual.
  * options: in, may be NULL; NULL: defaults.
  * out_result: out, owned; the answer; NULL on failure.
- * Statuses: OK, INVALID_ARGUMENT, CORRUPT_DATA, LIMIT_EXCEEDED, OUT_OF_MEMORY, CANCELLED,
- * TIMEOUT.
+ * Statuses: OK, INVALID_ARGUMENT, UNSUPPORTED, CORRUPT_DATA, LIMIT_EXCEEDED, OUT_OF_MEMORY,
+ * CANCELLED, TIMEOUT.
  * Thread rule: any. May take long. Since 0.1. */
 NPUSEG_API npuseg_status npuseg_segment(
     const npuseg_sam3 *model, npuseg_image *image, const char *prompt, const
@@ -641,8 +642,8 @@ NPUSEG_API npuseg_status npuseg_segment(
  * text_bytes: in; its length, or NPUSEG_NUL_TERMINATED.
  * options: in, may be NULL; NULL: defaults.
  * out_result: out, owned; the answer; NULL on failure.
- * Statuses: OK, INVALID_ARGUMENT, CORRUPT_DATA, LIMIT_EXCEEDED, OUT_OF_MEMORY, CANCELLED,
- * TIMEOUT.
+ * Statuses: OK, INVALID_ARGUMENT, UNSUPPORTED, CORRUPT_DATA, LIMIT_EXCEEDED, OUT_OF_MEMORY,
+ * CANCELLED, TIMEOUT.
  * Thread rule: any. May take long. Since 0.1. */
 NPUSEG_API npuseg_status npuseg_segment_text(
     const npuseg_sam3 *model, npuseg_image *image, const char *text, size_t text_bytes, const

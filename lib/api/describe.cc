@@ -7,6 +7,10 @@ namespace npuseg::api {
 
 namespace {
 
+const char* source_name(engine::ModelSource source) {
+  return source == engine::ModelSource::kBundle ? "bundle" : "checkpoint";
+}
+
 void describe_common(const engine::WeightFacts& weights, uint64_t memory_estimate,
                      const engine::DeviceChoice& device, const char* kind, const char* source,
                      npuseg_model_info* info) {
@@ -32,7 +36,9 @@ npuseg_model_info describe(const engine::Sam3Facts& facts) {
   info.vision_layers = static_cast<uint32_t>(facts.config.vit.layers);
   info.text_layers = static_cast<uint32_t>(facts.config.text.layers);
   info.hidden_size = static_cast<uint32_t>(facts.config.vit.hidden_size);
-  describe_common(facts, facts.memory_estimate, facts.device, "sam3", "checkpoint", &info);
+  info.npu_contexts = static_cast<uint32_t>(facts.npu_contexts);
+  describe_common(facts, facts.memory_estimate, facts.device, "sam3", source_name(facts.source),
+                  &info);
   return info;
 }
 
@@ -49,7 +55,7 @@ npuseg_model_info describe(const engine::EmbeddingGemma2Facts& facts) {
   }
   info.npu_contexts = static_cast<uint32_t>(facts.npu_contexts);
   describe_common(facts, facts.memory_estimate, facts.device, "embeddinggemma2",
-                  facts.source == engine::ModelSource::kBundle ? "bundle" : "checkpoint", &info);
+                  source_name(facts.source), &info);
   return info;
 }
 

@@ -6,7 +6,6 @@
 
 #include "image/resize.h"
 #include "model/sam3/stage_timer.h"
-#include "model/sam3/weights.h"
 #include "text/utf8.h"
 
 namespace npuseg::engine {
@@ -18,108 +17,10 @@ using core::Status;
 
 namespace {
 
-constexpr uint64_t kDefaultPromptCacheBytes = uint64_t{16} << 20;
-constexpr size_t kDefaultPrompts = 64;
 constexpr size_t kMaxPromptBytes = size_t{1} << 20;
 constexpr std::string_view kBoxOnlyText = "visual";
 
-// Activations of the largest moments, in floats: vision encoder, neck, and one prompt.
-uint64_t activation_estimate(const checkpoint::Sam3Config& config) {
-  const uint64_t grid = config.vit.grid();
-  const uint64_t window = config.vit.window_size;
-  const uint64_t across = (grid + window - 1) / window;
-  const uint64_t padded = across * across * window * window;
-  const uint64_t v = config.vit.hidden_size;
-  const uint64_t d = config.hidden_size;
-  const uint64_t finest = config.mask_side() * config.mask_side();
-  const uint64_t vit = grid * grid * (v + config.vit.intermediate_size) + padded * 4 * v;
-  uint64_t levels = 0;
-  for (size_t i = 0; i < config.kept_levels(); ++i) {
-    levels += config.level_side(i) * config.level_side(i) * d;
-  }
-  const uint64_t neck = grid * grid * v + levels + 3 * finest * d;
-  const uint64_t prompt = levels + 2 * finest * d + config.queries * finest +
-                          grid * grid * (8 * d + config.detr_encoder.intermediate_size);
-  return std::max({vit, neck, prompt}) * sizeof(float);
-}
-
-Status no_bundle(const std::string& directory, ModelSource source) {
-  if (source == ModelSource::kCheckpoint) return {};
-  return {Code::kUnsupported,
-          "cannot use model: " + directory +
-              ": is an NPU bundle of SAM 3, which this version of npuseg cannot run; use a "
-              "checkpoint"};
-}
-
 }  // namespace
-
-Result<Sam3Facts> Sam3Engine::probe(const std::string& directory) {
-  Sam3Facts facts;
-  NPUSEG_ASSIGN_OR_RETURN(const ModelSource source,
-                          check_kind(directory, checkpoint::ModelKind::kSam3));
-  NPUSEG_RETURN_IF_ERROR(no_bundle(directory, source));
-  NPUSEG_ASSIGN_OR_RETURN(facts.config, checkpoint::read_sam3_config(directory));
-  NPUSEG_ASSIGN_OR_RETURN(const checkpoint::Checkpoint files,
-                          checkpoint::Checkpoint::open(directory));
-  sam3::Weights weights;
-  NPUSEG_RETURN_IF_ERROR(sam3::Weights::bind(files, facts.config, directory, &weights));
-  count_used(weights, &facts);
-  facts.memory_estimate = facts.weight_bytes + activation_estimate(facts.config);
-  return facts;
-}
-
-Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& directory,
-                                                     const ModelOptions& options) {
-  NPUSEG_ASSIGN_OR_RETURN(const ModelSource source,
-                          check_kind(directory, checkpoint::ModelKind::kSam3));
-  NPUSEG_RETURN_IF_ERROR(no_bundle(directory, source));
-  std::shared_ptr<Sam3Engine> engine(new Sam3Engine);
-  NPUSEG_ASSIGN_OR_RETURN(engine->facts_.device, choose_device(options.device, source));
-  NPUSEG_RETURN_IF_ERROR(check_precision(engine->facts_.device, source,
-                                         checkpoint::ModelKind::kSam3, options.precision));
-  engine->log_ = options.log;
-  engine->threads_ = options.threads;
-  engine->features_ =
-      std::make_shared<FeatureCache>(limit_or(options.image_cache_bytes, kDefaultImageCacheBytes));
-  engine->most_texts_ = limit_or(options.prompt_cache_entries, kDefaultPrompts);
-  engine->most_text_bytes_ = limit_or(options.prompt_cache_bytes, kDefaultPromptCacheBytes);
-  engine->budget_ = std::make_shared<core::MemoryBudget>(
-      options.memory_limit == 0 ? SIZE_MAX : static_cast<size_t>(options.memory_limit));
-  engine->log_(core::LogLevel::kInfo, "engine.device",
-               engine->facts_.device.asked + " -> " + engine->facts_.device.used + ": " +
-                   engine->facts_.device.why);
-
-  Call call(engine->with_defaults(options.call));
-  sam3::Model::Options model_options;
-  model_options.check_weights = options.check_weights;
-  model_options.budget = engine->budget_;
-  model_options.log = options.log;
-  NPUSEG_ASSIGN_OR_RETURN(engine->model_, sam3::Model::load(directory, model_options, call));
-  const sam3::Graph& model = *engine->model_;
-  NPUSEG_ASSIGN_OR_RETURN(text::ClipTokenizer tokenizer, text::ClipTokenizer::load(directory));
-  if (tokenizer.vocab_size() > model.config().text.vocab_size) {
-    return Status(Code::kCorruptData,
-                  core::format("cannot use model: %s: the tokenizer has ids up to %zu, the model's "
-                               "vocabulary %zu entries; the files do not belong together",
-                               directory.c_str(), tokenizer.vocab_size() - 1,
-                               model.config().text.vocab_size));
-  }
-  engine->tokenizer_ = std::make_shared<const text::ClipTokenizer>(std::move(tokenizer));
-  const checkpoint::Sam3ProcessorConfig& processor = model.processor();
-  image::Normalization how;
-  how.rescale_factor = processor.rescale_factor;
-  for (size_t c = 0; c < 3; ++c) {
-    how.mean[c] = static_cast<double>(processor.mean[c]);
-    how.std_dev[c] = static_cast<double>(processor.std[c]);
-  }
-  NPUSEG_ASSIGN_OR_RETURN(engine->table_, image::make_normalize_table(how));
-  engine->facts_.config = model.config();
-  engine->facts_.parameters = model.parameters();
-  engine->facts_.weight_bytes = model.weight_bytes();
-  engine->facts_.dtype = model.dtype();
-  engine->facts_.memory_estimate = model.weight_bytes() + activation_estimate(model.config());
-  return engine;
-}
 
 Call::Options Sam3Engine::with_defaults(Call::Options options) const {
   if (options.threads == 0) options.threads = threads_;
@@ -170,12 +71,12 @@ void Sam3Engine::count(const sam3::StageTimes& times) {
 }
 
 size_t Sam3Engine::model_input_floats() const {
-  const size_t side = model_->config().vit.image_size;
+  const size_t side = graph_->config().vit.image_size;
   return 3 * side * side;
 }
 
 Status Sam3Engine::model_input(Photo& photo, Call& call, float* pixels) {
-  const auto side = static_cast<uint32_t>(model_->config().vit.image_size);
+  const auto side = static_cast<uint32_t>(graph_->config().vit.image_size);
   NPUSEG_ASSIGN_OR_RETURN(const image::RgbView view, photo.pixels());
   NPUSEG_ASSIGN_OR_RETURN(
       const image::Picture resized,
@@ -194,7 +95,7 @@ Result<Sam3Engine::Image> Sam3Engine::image_features(Photo& photo, Call& call,
       call.begin_stage(static_cast<uint32_t>(sam3::Stage::kPreprocess), 1);
       NPUSEG_RETURN_IF_ERROR(model_input(photo, call, pixels.floats()));
     }
-    return model_->encode_image(call, pixels.floats(), times);
+    return graph_->encode_image(call, pixels.floats(), times);
   });
 }
 
@@ -210,7 +111,7 @@ Result<Sam3Engine::Text> Sam3Engine::text_features(const std::vector<int64_t>& i
       return Text(texts_.front().features);
     }
   }
-  NPUSEG_ASSIGN_OR_RETURN(Text features, model_->encode_text(call, ids, times));
+  NPUSEG_ASSIGN_OR_RETURN(Text features, graph_->encode_text(call, ids, times));
   const auto size = [](const CachedText& text) {
     return text.features->bytes() + text.ids.size() * sizeof(int64_t);
   };
@@ -291,6 +192,11 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
                                                           const SegmentOptions& options) {
   NPUSEG_ASSIGN_OR_RETURN(const std::vector<sam3::ExemplarBox> boxes,
                           normalize_boxes(options.boxes, photo.width(), photo.height()));
+  if (!boxes.empty() && facts_.source == ModelSource::kBundle) {
+    return Status(Code::kUnsupported,
+                  "cannot segment: a bundle has no encoder for boxes; give a text alone, or use a "
+                  "checkpoint");
+  }
   if (!text) {
     const bool positive = std::any_of(boxes.begin(), boxes.end(),
                                       [](const sam3::ExemplarBox& box) { return box.label == 1; });
@@ -313,7 +219,7 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
     text = replaced;
     log_(core::LogLevel::kWarn, "engine.prompt", "bytes that are no UTF-8 became U+FFFD");
   }
-  const size_t positions = model_->config().text.positions;
+  const size_t positions = graph_->config().text.positions;
   NPUSEG_ASSIGN_OR_RETURN(const text::Prompt prompt,
                           tokenizer_->encode_prompt(*text, positions, options.truncate));
   if (prompt.truncated) {
@@ -327,7 +233,7 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
   answer->tokens = prompt.ids.size();
   answer->tokens_dropped = prompt.total - prompt.ids.size();
   answer->padded_ids = prompt.ids;
-  answer->padded_ids.resize(std::max(positions, prompt.ids.size()), tokenizer_->pad_id());
+  answer->padded_ids.resize(std::max(positions, prompt.ids.size()), pad_id_);
 
   const auto run = [&]() -> Status {
     NPUSEG_ASSIGN_OR_RETURN(const Image image, image_features(photo, call, &answer->times));
@@ -338,7 +244,7 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
     detect.all_masks = options.all_masks;
     detect.semantic = options.semantic;
     NPUSEG_ASSIGN_OR_RETURN(answer->detection,
-                            model_->detect(call, *image, *features, boxes, detect, &answer->times));
+                            graph_->detect(call, *image, *features, boxes, detect, &answer->times));
     answer->presence = image::sigmoid(answer->detection.presence_logit);
     const sam3::StageTimer timer(&answer->times, sam3::Stage::kPostprocess);
     return answer->finish(call, options.mask_threshold);

@@ -22,6 +22,10 @@
 #include "model/sam3/sam3.h"
 #include "text/clip_tokenizer.h"
 
+namespace npuseg::sam3 {
+class NpuModel;
+}
+
 namespace npuseg::engine {
 
 struct PixelBox {
@@ -42,7 +46,9 @@ struct SegmentOptions {
 };
 
 struct Sam3Facts : WeightFacts {
+  ModelSource source = ModelSource::kCheckpoint;
   checkpoint::Sam3Config config;
+  size_t npu_contexts = 0;  // that a bundle's kernels take
   uint64_t memory_estimate = 0;
   DeviceChoice device;
 };
@@ -80,6 +86,10 @@ class Sam3Engine {
   };
 
   Sam3Engine() = default;
+  core::Status open_checkpoint(const std::string& directory, const ModelOptions& options,
+                               core::Call& call);
+  core::Status open_bundle(const std::string& directory, const ModelOptions& options);
+  core::Status open_tokenizer(const std::string& directory);
   core::Call::Options with_defaults(core::Call::Options options) const;
   core::Result<Image> image_features(Photo& photo, core::Call& call, sam3::StageTimes* times);
   core::Result<Text> text_features(const std::vector<int64_t>& ids, core::Call& call,
@@ -89,8 +99,10 @@ class Sam3Engine {
   core::Status with_room(const Photo& photo, Run&& run);
   void count(const sam3::StageTimes& times);
 
-  std::shared_ptr<const sam3::Graph> model_;
+  std::shared_ptr<const sam3::Graph> graph_;
+  std::shared_ptr<const sam3::NpuModel> npu_model_;  // the same of a bundle, else null
   std::shared_ptr<const text::ClipTokenizer> tokenizer_;
+  int64_t pad_id_ = 0;
   image::NormalizeTable table_{};
   core::MemoryBudgetPtr budget_;
   core::Logger log_;

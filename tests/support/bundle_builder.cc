@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -100,6 +101,19 @@ void BundleFiles::add_tensor(const std::string& name, const std::string& dtype,
   files["tensors.txt"] += name + " " + dtype + " " + (shape.empty() ? "0" : joined(shape)) + " " +
                           std::to_string(blob.size()) + " " + std::to_string(bytes.size()) + "\n";
   blob += bytes;
+}
+
+char* BundleFiles::find_tensor(const std::string& name) {
+  std::istringstream index(files["tensors.txt"]);
+  std::string found;
+  std::string dtype;
+  std::string shape;
+  size_t offset = 0;
+  size_t bytes = 0;
+  while (index >> found >> dtype >> shape >> offset >> bytes) {
+    if (found == name) return files["tensors.bin"].data() + offset;
+  }
+  std::abort();
 }
 
 bool BundleBuilder::dropped(const std::string& text) const {

@@ -27,6 +27,8 @@ struct BundleFiles {
   // A tensor behind the others. dtype as in tensors.txt.
   void add_tensor(const std::string& name, const std::string& dtype,
                   const std::vector<size_t>& shape, const std::string& bytes);
+  // Its bytes; there must be one of that name.
+  char* find_tensor(const std::string& name);
 };
 
 struct Sam3BundleOptions {

@@ -3,11 +3,16 @@
 //
 //   gemma           as spec iron-bundle-embeddinggemma2.md, 25.5, with its references
 //   gemma_pictures  the same without texts
-//   sam3            the tiny SAM 3 bundle
+//   sam3            as spec iron-bundle-sam3.md, 19.12
+//   sam3_format1, sam3_host   the same of format 1, and with a ViT on the host
 //   cut             gemma whose tensors.bin has lost its last byte
 //   lacking         gemma without the tensor t1.plep
 //   nowhere         gemma whose manifest names an instruction file that is not there
-//   expected/NAME.f32, NAME.i64   values of the public program for gemma
+//   sam3_cut, sam3_lacking, sam3_nowhere   likewise: without d.1.o, rope's instructions
+//   sam3_wordless   sam3 without vocab.json
+//   sam3_bos        sam3 whose manifest and vocabulary begin texts differently
+//   sam3_nan        sam3 with a bias that is no number
+//   expected/NAME.f32, NAME.i64   values of the public programs for gemma and sam3
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -124,6 +129,36 @@ void add_references(const References& golden, BundleFiles* bundle) {
   }
 }
 
+void write_sam3(const std::string& folder) {
+  const BundleFiles sam3 = make_sam3_bundle();
+  sam3.write(folder + "/sam3");
+  Sam3BundleOptions options;
+  options.format = 1;
+  make_sam3_bundle(options).write(folder + "/sam3_format1");
+  options = {};
+  options.host_vit = true;
+  make_sam3_bundle(options).write(folder + "/sam3_host");
+  options = {};
+  options.drop = {"d.1.o"};
+  make_sam3_bundle(options).write(folder + "/sam3_lacking");
+  BundleFiles damaged = sam3;
+  damaged.files["tensors.bin"].pop_back();
+  damaged.write(folder + "/sam3_cut");
+  damaged = sam3;
+  damaged.files.erase("kernels/rope.insts.bin");
+  damaged.write(folder + "/sam3_nowhere");
+  damaged = sam3;
+  damaged.files.erase("vocab.json");
+  damaged.write(folder + "/sam3_wordless");
+  damaged = sam3;
+  damaged.replace_line("param bos", "param bos 3");
+  damaged.write(folder + "/sam3_bos");
+  damaged = sam3;
+  const uint32_t nan = 0x7fc00000;
+  std::memcpy(damaged.find_tensor("n.conv1.b") + 4, &nan, sizeof nan);
+  damaged.write(folder + "/sam3_nan");
+}
+
 void run(const std::string& folder) {
   namespace fs = std::filesystem;
   fs::remove_all(folder);
@@ -146,10 +181,13 @@ void run(const std::string& folder) {
   options = {};
   options.image_only = true;
   make_gemma_bundle(options).write(folder + "/gemma_pictures");
-  make_sam3_bundle().write(folder + "/sam3");
+  write_sam3(folder);
 
   const std::string expected = folder + "/expected";
   fs::create_directories(expected);
+  const References sam3(std::string(NPUSEG_SOURCE_DIR) +
+                        "/tests/unit/sam3/golden/npu_tiny.safetensors");
+  write_file(expected + "/sam3_logits.f32", sam3.bytes("logits"));
   write_file(expected + "/picture.f32", golden.bytes("picture"));
   write_file(expected + "/pixels.f32", golden.bytes("pixels"));
   for (size_t i = 0; i < texts().size(); ++i) {

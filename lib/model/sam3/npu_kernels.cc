@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/sam3/npu_kernels.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -120,17 +119,10 @@ const Sam3Gemm& NpuKernels::record(std::string_view key) const {
   return bundle_->sam3().gemms.find(key)->second;
 }
 
-size_t NpuKernels::stage_rows(std::string_view key) const {
-  const Sam3Params& p = bundle_->sam3().params;
-  if (key == "n_up") return 4 * p.tokens();
-  if (key == "m_head") return p.mask_size * p.mask_size;
-  return p.tokens();
-}
-
-Result<DeviceRows> NpuKernels::named_rows(const std::string& name, size_t rows, size_t stride,
-                                          size_t value) {
+Result<DeviceRows> NpuKernels::named_rows(const std::string& name, const Shape& shape) {
   const auto found = rows_.find(name);
   if (found != rows_.end()) return found->second;
+  const auto [rows, stride, value] = shape;
   constexpr size_t kMost = size_t{1} << 31;
   if (rows > kMost / value / stride) {
     return Status(Code::kLimitExceeded,
@@ -151,17 +143,11 @@ Result<DeviceRows> NpuKernels::named_rows(const std::string& name, size_t rows, 
 Result<DeviceRows> NpuKernels::input(std::string_view key) {
   if (key == "v_fc2") return output("v_fc1");
   if (key == "d_fc2") return output("d_fc1");
-  const Sam3Gemm& gemm = record(key);
-  size_t rows = (stage_rows(key) + gemm.m - 1) / gemm.m * gemm.m;
-  // Attention of the DETR encoder writes straight into it.
-  if (key == "d_o") rows = std::max(rows, attention_row_count("mha_d"));
-  return named_rows(std::string(key) + ".a", rows, gemm.lda);
+  return named_rows(std::string(key) + ".a", input_shape(bundle_->sam3(), key));
 }
 
 Result<DeviceRows> NpuKernels::output(std::string_view key) {
-  const Sam3Gemm& gemm = record(key);
-  const size_t chunks = (stage_rows(key) + gemm.m - 1) / gemm.m;
-  return named_rows(std::string(key) + ".c", chunks * gemm.m, gemm.b.n);
+  return named_rows(std::string(key) + ".c", output_shape(bundle_->sam3(), key));
 }
 
 Result<std::shared_ptr<npu::Buffer>> NpuKernels::weight_buffer(const std::string& name) {
@@ -229,16 +215,11 @@ Status NpuKernels::gemm(Call& call, const std::string& key, const std::string& w
 }
 
 Result<NpuKernels::Convolution> NpuKernels::convolution(size_t side) {
-  const Sam3Gemm& gemm = record("conv");
-  // Pixels a row of A begins behind the last one; the border is two pixels.
-  const size_t depth = (gemm.b.k - gemm.lda) / 2;
-  const size_t step = gemm.lda / depth;
-  const size_t rows = (side * (side + 2) + step - 1) / step;
-  const size_t whole_rows = (rows + gemm.m - 1) / gemm.m * gemm.m;
+  const auto [a, c] = convolution_shapes(bundle_->sam3(), side);
   const std::string name = "conv" + std::to_string(side);
   Convolution made;
-  NPUSEG_ASSIGN_OR_RETURN(made.a, named_rows(name + ".a", whole_rows * step + 2, depth));
-  NPUSEG_ASSIGN_OR_RETURN(made.c, named_rows(name + ".c", whole_rows, gemm.b.n));
+  NPUSEG_ASSIGN_OR_RETURN(made.a, named_rows(name + ".a", a));
+  NPUSEG_ASSIGN_OR_RETURN(made.c, named_rows(name + ".c", c));
   return made;
 }
 
@@ -247,18 +228,9 @@ Status NpuKernels::convolve(Call& call, size_t side, const std::string& weight) 
   return run_chunks(call, "conv", weight, rows.a, rows.c, rows.c.rows / record("conv").m);
 }
 
-// As the manifest says what the kernel may touch, which is what it computes or more.
-size_t NpuKernels::attention_row_count(std::string_view key) const {
-  const Sam3Mha& mha = bundle_->sam3().mhas.find(key)->second;
-  const size_t stride = mha.token_major ? mha.heads * mha.d : mha.d;
-  return (mha.elems + stride - 1) / stride;
-}
-
 Result<DeviceRows> NpuKernels::attention_rows(std::string_view key, size_t index) {
   if (key == "mha_d" && index == 3) return input("d_o");
-  const Sam3Mha& mha = bundle_->sam3().mhas.find(key)->second;
-  const size_t stride = mha.token_major ? mha.heads * mha.d : mha.d;
-  return named_rows(std::string(key) + "." + kQkvo[index], attention_row_count(key), stride);
+  return named_rows(std::string(key) + "." + kQkvo[index], attention_shape(bundle_->sam3(), key));
 }
 
 Status NpuKernels::attend(Call& call, const std::string& key) {
@@ -271,25 +243,22 @@ Status NpuKernels::attend(Call& call, const std::string& key) {
 }
 
 Result<DeviceRows> NpuKernels::residual(size_t index) {
-  const Sam3Params& p = bundle_->sam3().params;
-  return named_rows("residual" + std::to_string(index), p.tokens(), p.vit_dim,
-                    p.vit_res_f32 ? sizeof(float) : kValue);
+  return named_rows("residual" + std::to_string(index), residual_shape(bundle_->sam3()));
 }
 
 Status NpuKernels::rotate(Call& call, bool global) {
-  const Sam3Params& p = bundle_->sam3().params;
   NPUSEG_ASSIGN_OR_RETURN(const DeviceRows from, output("v_qkv"));
   NPUSEG_ASSIGN_OR_RETURN(const auto table,
                           weight_buffer(global ? "v.rope_tab.glob" : "v.rope_tab.win"));
-  NPUSEG_ASSIGN_OR_RETURN(const DeviceRows to, named_rows("rotated", p.tokens(), 2 * p.vit_dim));
+  NPUSEG_ASSIGN_OR_RETURN(const DeviceRows to,
+                          named_rows("rotated", rotated_shape(bundle_->sam3())));
   const npu::BufferRange arguments[] = {whole(from), {table, 0, table->bytes()}, whole(to)};
   return run(call, "rope", global ? 1 : 0, arguments);
 }
 
 Status NpuKernels::attend_in_place(Call& call, bool global) {
-  const Sam3Params& p = bundle_->sam3().params;
   NPUSEG_ASSIGN_OR_RETURN(const DeviceRows rotated,
-                          named_rows("rotated", p.tokens(), 2 * p.vit_dim));
+                          named_rows("rotated", rotated_shape(bundle_->sam3())));
   NPUSEG_ASSIGN_OR_RETURN(const DeviceRows qkv, output("v_qkv"));
   NPUSEG_ASSIGN_OR_RETURN(const DeviceRows to, input("v_o"));
   const npu::BufferRange arguments[] = {whole(rotated), whole(rotated), whole(qkv), whole(to)};

@@ -44,6 +44,8 @@ class NpuKernels {
  public:
   static core::Result<std::unique_ptr<NpuKernels>> make(
       std::shared_ptr<const bundle::Bundle> bundle, std::shared_ptr<npu::Device> device);
+  // Bytes of all rows there can be.
+  static size_t row_bytes(const bundle::Sam3Manifest& manifest);
 
   // A and C of a GEMM's stage, as many rows as whole runs of it take. fc2's A is fc1's C.
   core::Result<DeviceRows> input(std::string_view key);
@@ -84,10 +86,20 @@ class NpuKernels {
   core::Status load_kernels();
   core::Status load_kernel(const std::string& key, const npu::Operation& operation);
   [[nodiscard]] const bundle::Sam3Gemm& record(std::string_view key) const;
-  [[nodiscard]] size_t stage_rows(std::string_view key) const;
-  [[nodiscard]] size_t attention_row_count(std::string_view key) const;
-  core::Result<DeviceRows> named_rows(const std::string& name, size_t rows, size_t stride,
-                                      size_t value = sizeof(uint16_t));
+  struct Shape {
+    size_t rows = 0;
+    size_t stride = 0;
+    size_t value = sizeof(uint16_t);
+  };
+  static Shape input_shape(const bundle::Sam3Manifest& manifest, std::string_view key);
+  static Shape output_shape(const bundle::Sam3Manifest& manifest, std::string_view key);
+  static Shape attention_shape(const bundle::Sam3Manifest& manifest, std::string_view key);
+  // Of A and of C.
+  static std::pair<Shape, Shape> convolution_shapes(const bundle::Sam3Manifest& manifest,
+                                                    size_t side);
+  static Shape residual_shape(const bundle::Sam3Manifest& manifest);
+  static Shape rotated_shape(const bundle::Sam3Manifest& manifest);
+  core::Result<DeviceRows> named_rows(const std::string& name, const Shape& shape);
   core::Result<std::shared_ptr<npu::Buffer>> weight_buffer(const std::string& name);
   core::Status run_chunks(core::Call& call, const std::string& key, const std::string& weight,
                           const DeviceRows& a, const DeviceRows& c, size_t chunks);

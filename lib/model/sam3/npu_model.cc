@@ -57,23 +57,70 @@ Sam3Config config_of(const Sam3Params& p) {
   return config;
 }
 
+// Values of all packed matrices; of a convolution those of one band.
+size_t packed_parameters(const bundle::Sam3Manifest& manifest) {
+  const Sam3Params& p = manifest.params;
+  const auto size = [&](const char* key) {
+    const bundle::PackedLayout& layout = manifest.gemms.find(key)->second.b;
+    return layout.k * layout.n;
+  };
+  return 3 * p.patch * p.patch * p.vit_dim +
+         p.vit_layers * (size("v_qkv") + size("v_o") + size("v_fc1") + size("v_fc2")) +
+         size("n_in") + size("n_up") + 5 * 9 * p.d_model * p.d_model +
+         p.d_layers * (size("d_qkv") + size("d_o") + size("d_fc1") + size("d_fc2")) +
+         size("dec_kv");
+}
+
+// References for checks, and the tracker, which is not used.
+bool is_used(std::string_view name) {
+  for (const char* begin : {"ref.", "case.", "pcase.", "tok.", "pack_test.", "trk.", "tn."}) {
+    if (name.starts_with(begin)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 NpuModel::NpuModel() = default;
 NpuModel::~NpuModel() = default;
 
+Result<NpuModel::Facts> NpuModel::read_facts(const bundle::Bundle& bundle) {
+  if (bundle.kind() != bundle::BundleKind::kSam3) {
+    return Status(Code::kUnsupported,
+                  "cannot use bundle: " + bundle.directory() + ": it is no SAM 3 bundle");
+  }
+  const bundle::Sam3Manifest& manifest = bundle.sam3();
+  Facts facts;
+  facts.config = config_of(manifest.params);
+  // Of whole rows once the bundle is open.
+  if (const bundle::StoredTensor* tokens = bundle.tensors().find("t.tok_emb")) {
+    facts.config.text.vocab_size = tokens->view.shape.elements() / manifest.params.text_dim;
+  }
+  facts.parameters = packed_parameters(manifest);
+  for (const auto& [name, tensor] : bundle.tensors().all()) {
+    if (!is_used(name)) continue;
+    facts.weight_bytes += tensor.view.bytes();
+    const core::DType dtype = tensor.view.dtype;
+    if (dtype == core::DType::kF32 || (dtype == core::DType::kBF16 && name.starts_with("t."))) {
+      facts.parameters += tensor.view.shape.elements();
+    }
+  }
+  facts.device_bytes = NpuKernels::row_bytes(manifest);
+  return facts;
+}
+
 Result<std::shared_ptr<const NpuModel>> NpuModel::load(std::shared_ptr<const bundle::Bundle> bundle,
                                                        std::shared_ptr<npu::Device> device,
                                                        const Options& options) {
   compute::apply_isa_limit();
-  if (bundle->kind() != bundle::BundleKind::kSam3) {
-    return Status(Code::kUnsupported,
-                  "cannot use bundle: " + bundle->directory() + ": it is no SAM 3 bundle");
-  }
+  NPUSEG_ASSIGN_OR_RETURN(const Facts facts, read_facts(*bundle));
   const bundle::Sam3Manifest& manifest = bundle->sam3();
   std::shared_ptr<NpuModel> model(new NpuModel);
   model->budget_ = options.budget;
-  model->config_ = config_of(manifest.params);
+  model->config_ = facts.config;
+  model->parameters_ = facts.parameters;
+  model->weight_bytes_ = facts.weight_bytes;
+  model->dtype_ = "BFP16";
   model->processor_.width = model->processor_.height = manifest.params.image_size;
   model->weights_ = std::make_unique<Weights>();
   model->parts_ = std::make_unique<NpuParts>();
@@ -82,19 +129,8 @@ Result<std::shared_ptr<const NpuModel>> NpuModel::load(std::shared_ptr<const bun
   parts.weights = model->weights_.get();
   NPUSEG_RETURN_IF_ERROR(
       bind_npu_weights(*bundle, options.check_weights, model->weights_.get(), &parts.tables));
-  model->config_.text.vocab_size = model->weights_->text.token_embedding.shape[0];
   parts.gelu = make_gelu_table();
   NPUSEG_ASSIGN_OR_RETURN(parts.kernels, NpuKernels::make(bundle, device));
-  for (const auto& [name, view] : model->weights_->used) {
-    model->parameters_ += view.shape.elements();
-    model->weight_bytes_ += view.bytes();
-  }
-  for (const bundle::NeededTensor& tensor : manifest.tensors()) {
-    if (tensor.packed_bytes == 0) continue;
-    model->weight_bytes_ += tensor.packed_bytes;
-    model->parameters_ += tensor.packed_bytes / bundle::kBlockBytes * bundle::kBlockValues;
-  }
-  model->dtype_ = "BFP16";
   options.log(core::LogLevel::kInfo, "model.sam3",
               format("%s: %zu parameters packed for an NPU, format %u, picture %zu x %zu, on %s, "
                      "%zu contexts",

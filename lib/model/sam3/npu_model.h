@@ -23,6 +23,17 @@ class NpuModel final : public Graph {
     core::MemoryBudgetPtr budget;
     core::Logger log;
   };
+  // What a bundle holds, by its manifest and the shapes of its tensors. config is what a
+  // checkpoint's would be.
+  struct Facts {
+    Sam3Config config;
+    size_t parameters = 0;    // used ones, without the padding of packed matrices
+    size_t weight_bytes = 0;  // as stored, used ones
+    size_t device_bytes = 0;  // of rows that pass through the device
+  };
+  // UNSUPPORTED for bundles that are not SAM 3's.
+  static core::Result<Facts> read_facts(const bundle::Bundle& bundle);
+
   static core::Result<std::shared_ptr<const NpuModel>> load(
       std::shared_ptr<const bundle::Bundle> bundle, std::shared_ptr<npu::Device> device,
       const Options& options);

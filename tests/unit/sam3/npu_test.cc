@@ -442,15 +442,6 @@ void test_prompts(void**) {
   assert_int_equal(model.counters().runs - before, 23);
 }
 
-// A tensor's bytes of a bundle in memory.
-char* tensor_bytes(BundleFiles* files, const std::string& name) {
-  const std::string& index = files->files["tensors.txt"];
-  const size_t line = index.find("\n" + name + " ") + 1;
-  size_t at = line;
-  for (int field = 0; field < 3; ++field) at = index.find(' ', at) + 1;
-  return files->files["tensors.bin"].data() + std::stoul(index.substr(at));
-}
-
 void refuse_load(const BundleFiles& files, Code code, const std::string& part) {
   const Folder folder;
   files.write(folder.path);
@@ -471,15 +462,15 @@ void test_refused_bundles(void**) {
   refuse_load(make_gemma_bundle(), Code::kUnsupported, "no SAM 3 bundle");
   BundleFiles files = make_sam3_bundle();
   const int32_t twice = 1;
-  std::memcpy(tensor_bytes(&files, "v.perm"), &twice, sizeof twice);
+  std::memcpy(files.find_tensor("v.perm"), &twice, sizeof twice);
   refuse_load(files, Code::kCorruptData, "v.perm");
   files = make_sam3_bundle();
   const int32_t outside = 64;
-  std::memcpy(tensor_bytes(&files, "v.perm"), &outside, sizeof outside);
+  std::memcpy(files.find_tensor("v.perm"), &outside, sizeof outside);
   refuse_load(files, Code::kCorruptData, "v.perm");
   files = make_sam3_bundle();
   const float nan = std::nanf("");
-  std::memcpy(tensor_bytes(&files, "dec.0.fc1.w") + 8, &nan, sizeof nan);
+  std::memcpy(files.find_tensor("dec.0.fc1.w") + 8, &nan, sizeof nan);
   refuse_load(files, Code::kCorruptData, "value 2 of tensor dec.0.fc1.w");
   Sam3BundleOptions options;
   options.drop = {"t.tok_emb"};
