@@ -39,6 +39,9 @@ class Tensors {
                                      std::span<const unsigned char> blob,
                                      const std::string& blob_path);
 
+  // CORRUPT_DATA when the blob was changed since it was opened.
+  [[nodiscard]] core::Status check_unchanged() const { return blob_.check_unchanged(); }
+
   // Null when absent.
   [[nodiscard]] const StoredTensor* find(std::string_view name) const;
   // CORRUPT_DATA when absent, of another dtype or of another shape. Only the count of elements is

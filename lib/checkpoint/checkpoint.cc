@@ -101,7 +101,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& directory) {
   }
   for (size_t f = 0; f < index.files.size(); ++f) {
     const std::string path = core::join_path(directory, index.files[f]);
-    NPUSEG_ASSIGN_OR_RETURN(core::MappedFile file, core::MappedFile::open(path));
+    NPUSEG_ASSIGN_OR_RETURN(core::MappedFile file, core::MappedFile::open(path, core::MappedFile::Use::kLong));
     NPUSEG_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
                             parse_safetensors(file.bytes(), path));
     checkpoint.files_.push_back(std::move(file));
@@ -129,6 +129,11 @@ Result<Checkpoint> Checkpoint::open(const std::string& directory) {
 const TensorEntry* Checkpoint::find(std::string_view name) const {
   const auto at = tensors_.find(name);
   return at == tensors_.end() ? nullptr : &at->second;
+}
+
+core::Status Checkpoint::check_unchanged() const {
+  for (const core::MappedFile& file : files_) NPUSEG_RETURN_IF_ERROR(file.check_unchanged());
+  return {};
 }
 
 std::vector<std::string> Checkpoint::files() const {

@@ -31,6 +31,9 @@ class Checkpoint {
   // taken from the one that the index gives; a name that the index does not give is not taken.
   static core::Result<Checkpoint> open(const std::string& directory);
 
+  // CORRUPT_DATA, naming the file, when one was changed since it was opened.
+  [[nodiscard]] core::Status check_unchanged() const;
+
   // Names as stored. Null when absent.
   [[nodiscard]] const TensorEntry* find(std::string_view name) const;
   [[nodiscard]] const std::map<std::string, TensorEntry, std::less<>>& tensors() const {

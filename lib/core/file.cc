@@ -76,18 +76,36 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr && size_ != 0) {
     ::munmap(const_cast<unsigned char*>(data_), size_);
   }
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void MappedFile::swap(MappedFile& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(seconds_, other.seconds_);
+  std::swap(nanoseconds_, other.nanoseconds_);
 }
 
-Result<MappedFile> MappedFile::open(const std::string& path) {
+Status MappedFile::check_unchanged() const {
+  if (fd_ < 0) return {};
+  struct stat info {};
+  if (::fstat(fd_, &info) != 0) return io_error("cannot read", path_, errno);
+  if (static_cast<size_t>(info.st_size) == size_ && info.st_mtim.tv_sec == seconds_ &&
+      info.st_mtim.tv_nsec == nanoseconds_) {
+    return {};
+  }
+  return Status(Code::kCorruptData,
+                "cannot use model: " + path_ +
+                    ": was changed while it was open; open the model again, and replace files of a "
+                    "model in use by renaming, not by writing into them");
+}
+
+Result<MappedFile> MappedFile::open(const std::string& path, Use use) {
   size_t size = 0;
   NPUSEG_ASSIGN_OR_RETURN(const int fd, open_regular(path, &size));
-  const Descriptor file(fd);
+  Descriptor file(fd);
   MappedFile mapped;
   mapped.path_ = path;
   mapped.size_ = size;
@@ -98,6 +116,13 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     return io_error("cannot map", path, errno);
   }
   mapped.data_ = static_cast<const unsigned char*>(data);
+  if (use == Use::kLong) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) return io_error("cannot read", path, errno);
+    mapped.seconds_ = info.st_mtim.tv_sec;
+    mapped.nanoseconds_ = info.st_mtim.tv_nsec;
+    mapped.fd_ = file.release();
+  }
   return mapped;
 }
 

@@ -17,9 +17,13 @@ bool is_lfs_pointer(std::span<const unsigned char> file);
 bool is_lfs_pointer(std::string_view file);
 
 // A whole regular file mapped read-only and private. The mapping outlives a rename or removal of
-// the file; a file that is shortened while mapped is the caller's fault (documented).
+// the file. Who reads a part that was cut off meanwhile is ended by the system, so a mapping that
+// is used for long is asked before each use whether its file is still what it was.
 class MappedFile {
  public:
+  // What the file is needed for: to be read at once, or for as long as a model lives.
+  enum class Use : uint8_t { kNow, kLong };
+
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept { swap(other); }
   MappedFile& operator=(MappedFile&& other) noexcept {
@@ -31,7 +35,10 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
-  static Result<MappedFile> open(const std::string& path);
+  static Result<MappedFile> open(const std::string& path, Use use = Use::kNow);
+
+  // CORRUPT_DATA when the file was written to, cut or extended since it was opened. Of kLong alone.
+  [[nodiscard]] Status check_unchanged() const;
 
   [[nodiscard]] std::span<const unsigned char> bytes() const { return {data_, size_}; }
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -41,6 +48,9 @@ class MappedFile {
   const unsigned char* data_ = nullptr;
   size_t size_ = 0;
   std::string path_;
+  int fd_ = -1;          // kept of kLong
+  int64_t seconds_ = 0;  // of the last change
+  int64_t nanoseconds_ = 0;
 };
 
 // The pages of a mapped file that lie wholly in these bytes leave this process's memory; who reads

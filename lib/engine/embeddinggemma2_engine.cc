@@ -210,6 +210,7 @@ Result<Matrix> EmbeddingGemma2Engine::embed_some(const std::vector<EmbeddingLayo
 Status EmbeddingGemma2Engine::embed(const std::vector<EmbeddingInput>& inputs,
                                     const EmbedOptions& options, float* matrix, size_t row_floats) {
   NPUSEG_ASSIGN_OR_RETURN(const size_t dims, dims_of(options));
+  NPUSEG_RETURN_IF_ERROR(graph_->check_files());
   Call call(with_defaults(options.call));
   std::vector<EmbeddingLayout> layouts;
   layouts.reserve(inputs.size());

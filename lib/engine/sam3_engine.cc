@@ -133,6 +133,7 @@ Result<Sam3Engine::Text> Sam3Engine::text_features(const std::vector<int64_t>& i
 }
 
 Status Sam3Engine::prepare(Photo& photo, const Call::Options& options) {
+  NPUSEG_RETURN_IF_ERROR(graph_->check_files());
   Call call(with_defaults(options));
   sam3::StageTimes times;
   const Status status =
@@ -226,6 +227,7 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
     log_(core::LogLevel::kWarn, "engine.prompt",
          core::format("prompt cut from %zu to %zu tokens", prompt.total, positions));
   }
+  NPUSEG_RETURN_IF_ERROR(graph_->check_files());
   Call call(with_defaults(options.call));
   auto answer = std::make_shared<Answer>();
   answer->width = photo.width();

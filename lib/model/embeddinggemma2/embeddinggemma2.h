@@ -82,6 +82,8 @@ class Graph {
   // a bundle.
   [[nodiscard]] const char* dtype() const { return dtype_; }
   [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
+  // CORRUPT_DATA when a file that weights are read from was changed since the model was opened.
+  [[nodiscard]] virtual core::Status check_files() const = 0;
 
   // Soft tokens [grid cells / pooling^2, text hidden size], row-major over the pooled grid.
   // StageTimes may be null here and below.
@@ -118,6 +120,7 @@ class Model final : public Graph {
 
   [[nodiscard]] const Weights& weights() const { return *weights_; }
   [[nodiscard]] const Ropes& ropes() const { return *ropes_; }
+  [[nodiscard]] core::Status check_files() const override { return files_.check_unchanged(); }
 
   core::Result<core::Matrix> encode_picture(core::Call& call, const Patches& patches,
                                             StageTimes* times) const override;

@@ -148,6 +148,8 @@ Result<std::shared_ptr<NpuModel>> NpuModel::load(std::shared_ptr<const bundle::B
   return model;
 }
 
+Status NpuModel::check_files() const { return bundle_->tensors().check_unchanged(); }
+
 npu::DeviceCounters NpuModel::counters() const { return kernels_->device().counters(); }
 
 }  // namespace npuseg::embeddinggemma2

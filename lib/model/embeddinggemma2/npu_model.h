@@ -57,6 +57,7 @@ class NpuModel final : public Graph {
 
   [[nodiscard]] const SpecialIds& special_ids() const { return special_; }
   [[nodiscard]] npu::DeviceCounters counters() const;
+  [[nodiscard]] core::Status check_files() const override;
 
   core::Result<core::Matrix> encode_picture(core::Call& call, const Patches& patches,
                                             StageTimes* times) const override;

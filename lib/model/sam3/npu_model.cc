@@ -140,6 +140,8 @@ Result<std::shared_ptr<const NpuModel>> NpuModel::load(std::shared_ptr<const bun
   return std::shared_ptr<const NpuModel>(std::move(model));
 }
 
+Status NpuModel::check_files() const { return parts_->bundle->tensors().check_unchanged(); }
+
 npu::DeviceCounters NpuModel::counters() const { return parts_->kernels->device().counters(); }
 
 Result<std::shared_ptr<const ImageFeatures>> NpuModel::encode_image(Call& call, const float* pixels,

@@ -40,6 +40,7 @@ class NpuModel final : public Graph {
   ~NpuModel() override;
 
   [[nodiscard]] npu::DeviceCounters counters() const;
+  [[nodiscard]] core::Status check_files() const override;
   // The stages' own input, for checks and tests: nothing else may use the model meanwhile.
   [[nodiscard]] const NpuParts& parts() const { return *parts_; }
 

@@ -107,6 +107,8 @@ class Graph {
   [[nodiscard]] size_t weight_bytes() const { return weight_bytes_; }  // as stored, used ones
   [[nodiscard]] const char* dtype() const { return dtype_; }           // "F32", "BF16", "mixed" ...
   [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
+  // CORRUPT_DATA when a file that weights are read from was changed since the model was opened.
+  [[nodiscard]] virtual core::Status check_files() const = 0;
 
   // pixels: normalised planar float [3, S, S]. StageTimes may be null in all of these.
   virtual core::Result<std::shared_ptr<const ImageFeatures>> encode_image(
@@ -144,6 +146,7 @@ class Model final : public Graph {
   ~Model() override;
 
   [[nodiscard]] const Constants& constants() const { return *constants_; }
+  [[nodiscard]] core::Status check_files() const override { return files_.check_unchanged(); }
 
   core::Result<std::shared_ptr<const ImageFeatures>> encode_image(core::Call& call,
                                                                   const float* pixels,
