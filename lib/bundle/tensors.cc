@@ -90,7 +90,8 @@ std::string shape_text(const core::Shape& shape) {
 
 Result<Tensors> Tensors::open(const std::string& index_path, const std::string& blob_path) {
   NPUSEG_ASSIGN_OR_RETURN(const std::string index, core::read_file(index_path, kMaxIndexBytes));
-  NPUSEG_ASSIGN_OR_RETURN(core::MappedFile blob, core::MappedFile::open(blob_path, core::MappedFile::Use::kLong));
+  NPUSEG_ASSIGN_OR_RETURN(core::MappedFile blob,
+                          core::MappedFile::open(blob_path, core::MappedFile::Use::kLong));
   NPUSEG_ASSIGN_OR_RETURN(Tensors tensors, parse(index, index_path, blob.bytes(), blob_path));
   tensors.blob_ = std::move(blob);
   return tensors;

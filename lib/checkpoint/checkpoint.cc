@@ -101,7 +101,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& directory) {
   }
   for (size_t f = 0; f < index.files.size(); ++f) {
     const std::string path = core::join_path(directory, index.files[f]);
-    NPUSEG_ASSIGN_OR_RETURN(core::MappedFile file, core::MappedFile::open(path, core::MappedFile::Use::kLong));
+    NPUSEG_ASSIGN_OR_RETURN(core::MappedFile file,
+                            core::MappedFile::open(path, core::MappedFile::Use::kLong));
     NPUSEG_ASSIGN_OR_RETURN(std::vector<NamedTensor> tensors,
                             parse_safetensors(file.bytes(), path));
     checkpoint.files_.push_back(std::move(file));
