@@ -164,6 +164,23 @@ enum {
   NPUSEG_EMBED_RAW_POSITION_IDS = 3 /* int64 [patches, 2], column and row of every patch. */
 };
 
+/* What became of a row of a report. */
+enum {
+  NPUSEG_ROW_OK = 1, /* As it has to be. */
+  NPUSEG_ROW_FAILED = 2, /* Not as it has to be. */
+  NPUSEG_ROW_INFO = 3 /* Told, and no reason to fail. */
+};
+
+/* How the value of a row has to stand to its bound. */
+enum {
+  NPUSEG_BOUND_NONE = 0, /* There is no bound. */
+  NPUSEG_BOUND_AT_MOST = 1, /* value <= bound. */
+  NPUSEG_BOUND_BELOW = 2, /* value < bound. */
+  NPUSEG_BOUND_AT_LEAST = 3, /* value >= bound. */
+  NPUSEG_BOUND_ABOVE = 4, /* value > bound. */
+  NPUSEG_BOUND_EQUAL = 5 /* value == bound. */
+};
+
 /* An opened SAM 3 model. Immutable; any number of threads may use it. */
 typedef struct npuseg_sam3 npuseg_sam3;
 
@@ -175,6 +192,9 @@ typedef struct npuseg_image npuseg_image;
 
 /* The answer to one prompt on one picture. Immutable. */
 typedef struct npuseg_result npuseg_result;
+
+/* What a check of a bundle or a verification of files found, row by row. Immutable. */
+typedef struct npuseg_report npuseg_report;
 
 /* Receives log lines. Any thread that calls the library; must not call it back.
  * user: log_user of the options.
@@ -384,6 +404,30 @@ typedef struct npuseg_embed_input {
   const char *task; /* As in the options, for this input; NULL: that of the options. */
 } npuseg_embed_input;
 
+/* What a report is of. */
+typedef struct npuseg_report_data {
+  uint32_t struct_size; /* sizeof(this struct), set by the caller */
+  uint32_t rows; /* How many rows it has. */
+  uint32_t failures; /* How many of them failed; 0: all is well. */
+  char kind[16]; /* sam3 or embeddinggemma2; empty when that could not be told. */
+  char source[16]; /* checkpoint or bundle; empty likewise. */
+  char device_used[32]; /* Where a check ran; empty of a verification. */
+  char device_why[256]; /* Why there. */
+} npuseg_report_data;
+
+/* One row of a report; its texts are valid while the report lives. */
+typedef struct npuseg_row {
+  uint32_t struct_size; /* sizeof(this struct), set by the caller */
+  uint32_t state; /* NPUSEG_ROW_*. */
+  uint32_t compare; /* NPUSEG_BOUND_*. */
+  uint32_t index; /* The row's own number. */
+  double value; /* What was found; NaN where it is no number. */
+  double bound; /* What it was compared with. */
+  const char *subject; /* What was looked at: a stage, a picture, a text, a file. */
+  const char *name; /* What of it. */
+  const char *detail; /* More for people, why it failed; may be empty. */
+} npuseg_row;
+
 /* Version of the library at run time.
  * major << 16 | minor << 8 | patch.
  * Thread rule: any. Does not block. Since 0.1. */
@@ -479,7 +523,7 @@ NPUSEG_API npuseg_status npuseg_sam3_counters(
 /* Opens an EmbeddingGemma 2 model directory.
  * Files stay mapped while the model lives and must not be changed in place. Audio weights are not
  * read.
- * directory: in; NUL-terminated path of a Hugging Face checkpoint directory.
+ * directory: in; NUL-terminated path of a Hugging Face checkpoint or of an NPU bundle.
  * options: in, may be NULL; NULL: defaults.
  * out_model: out, owned; the model; NULL on failure.
  * Statuses: OK, INVALID_ARGUMENT, NOT_FOUND, IO, CORRUPT_DATA, UNSUPPORTED, DEVICE_UNAVAILABLE,
@@ -851,6 +895,47 @@ NPUSEG_API npuseg_status npuseg_result_draw(
 NPUSEG_API npuseg_status npuseg_write_png(
     const char *path, uint32_t format, uint32_t width, uint32_t height, const void *pixels,
     size_t stride, size_t pixels_bytes);
+
+/* Compares the files of a model with what its directory states: sums, sizes and structure;
+ * computes nothing.
+ * A SHA256SUMS beside the files is looked at, and what downloads from Hugging Face leave. A
+ * damaged file is a failed row, not a failing call. Of the options log and progress are used.
+ * directory: in; NUL-terminated path.
+ * options: in, may be NULL; NULL: defaults.
+ * out_report: out, owned; the report; NULL on failure.
+ * Statuses: OK, INVALID_ARGUMENT, OUT_OF_MEMORY, NOT_FOUND, IO, UNSUPPORTED, CANCELLED.
+ * Thread rule: any. May take long. Since 0.1. */
+NPUSEG_API npuseg_status npuseg_verify(
+    const char *directory, const npuseg_model_options *options, npuseg_report **out_report);
+
+/* Runs a bundle against the references that it carries: every stage and every stored case.
+ * A bound that does not hold is a failed row, not a failing call. WRONG_STATE: the bundle carries
+ * no references.
+ * directory: in; NUL-terminated path.
+ * options: in, may be NULL; NULL: defaults.
+ * out_report: out, owned; the report; NULL on failure.
+ * Statuses: OK, INVALID_ARGUMENT, NOT_FOUND, IO, CORRUPT_DATA, UNSUPPORTED, DEVICE_UNAVAILABLE,
+ * OUT_OF_MEMORY, CANCELLED, TIMEOUT, WRONG_STATE.
+ * Thread rule: any. May take long. Since 0.1. */
+NPUSEG_API npuseg_status npuseg_check(
+    const char *directory, const npuseg_model_options *options, npuseg_report **out_report);
+
+/* What a report is of, how many rows it has and how many failed.
+ * report: in, borrowed; a report.
+ * out_info: inout; struct_size set by the caller.
+ * Statuses: OK, INVALID_ARGUMENT.
+ * Thread rule: any. Does not block. Since 0.1. */
+NPUSEG_API npuseg_status npuseg_report_info(
+    const npuseg_report *report, npuseg_report_data *out_info);
+
+/* One row; its texts are valid while the report lives.
+ * report: in, borrowed; a report.
+ * index: in; 0 .. rows-1.
+ * out_row: inout; struct_size set by the caller.
+ * Statuses: OK, INVALID_ARGUMENT.
+ * Thread rule: any. Does not block. Since 0.1. */
+NPUSEG_API npuseg_status npuseg_report_row(
+    const npuseg_report *report, uint32_t index, npuseg_row *out_row);
 
 #ifdef __cplusplus
 }

@@ -7,10 +7,6 @@ namespace npuseg::api {
 
 namespace {
 
-const char* source_name(engine::ModelSource source) {
-  return source == engine::ModelSource::kBundle ? "bundle" : "checkpoint";
-}
-
 void describe_common(const engine::WeightFacts& weights, uint64_t memory_estimate,
                      const engine::DeviceChoice& device, const char* kind, const char* source,
                      npuseg_model_info* info) {
@@ -27,6 +23,14 @@ void describe_common(const engine::WeightFacts& weights, uint64_t memory_estimat
 
 }  // namespace
 
+const char* kind_name(checkpoint::ModelKind kind) {
+  return kind == checkpoint::ModelKind::kSam3 ? "sam3" : "embeddinggemma2";
+}
+
+const char* source_name(engine::ModelSource source) {
+  return source == engine::ModelSource::kBundle ? "bundle" : "checkpoint";
+}
+
 npuseg_model_info describe(const engine::Sam3Facts& facts) {
   npuseg_model_info info{};
   info.image_side = static_cast<uint32_t>(facts.config.vit.image_size);
@@ -37,8 +41,8 @@ npuseg_model_info describe(const engine::Sam3Facts& facts) {
   info.text_layers = static_cast<uint32_t>(facts.config.text.layers);
   info.hidden_size = static_cast<uint32_t>(facts.config.vit.hidden_size);
   info.npu_contexts = static_cast<uint32_t>(facts.npu_contexts);
-  describe_common(facts, facts.memory_estimate, facts.device, "sam3", source_name(facts.source),
-                  &info);
+  describe_common(facts, facts.memory_estimate, facts.device,
+                  kind_name(checkpoint::ModelKind::kSam3), source_name(facts.source), &info);
   return info;
 }
 
@@ -54,8 +58,9 @@ npuseg_model_info describe(const engine::EmbeddingGemma2Facts& facts) {
     info.soft_tokens = static_cast<uint32_t>(facts.processor.max_soft_tokens);
   }
   info.npu_contexts = static_cast<uint32_t>(facts.npu_contexts);
-  describe_common(facts, facts.memory_estimate, facts.device, "embeddinggemma2",
-                  source_name(facts.source), &info);
+  describe_common(facts, facts.memory_estimate, facts.device,
+                  kind_name(checkpoint::ModelKind::kEmbeddingGemma2), source_name(facts.source),
+                  &info);
   return info;
 }
 

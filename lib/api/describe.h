@@ -9,6 +9,10 @@
 
 namespace npuseg::api {
 
+// As npuseg_model_info has them.
+const char* kind_name(checkpoint::ModelKind kind);
+const char* source_name(engine::ModelSource source);
+
 npuseg_model_info describe(const engine::Sam3Facts& facts);
 npuseg_model_info describe(const engine::EmbeddingGemma2Facts& facts);
 

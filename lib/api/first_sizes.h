@@ -41,5 +41,9 @@ template <>
 inline constexpr size_t kFirstSize<npuseg_embed_part> = 24;
 template <>
 inline constexpr size_t kFirstSize<npuseg_embed_input> = 24;
+template <>
+inline constexpr size_t kFirstSize<npuseg_report_data> = 332;
+template <>
+inline constexpr size_t kFirstSize<npuseg_row> = 56;
 
 }  // namespace npuseg::api

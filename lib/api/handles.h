@@ -13,12 +13,19 @@
 #include "engine/answer.h"
 #include "engine/embeddinggemma2_engine.h"
 #include "engine/photo.h"
+#include "engine/report.h"
 #include "engine/sam3_engine.h"
 #include "npuseg.h"
 
 namespace npuseg::api {
 
-enum class Kind : uint32_t { kSam3 = 1, kImage = 2, kResult = 3, kEmbeddingGemma2 = 4 };
+enum class Kind : uint32_t {
+  kSam3 = 1,
+  kImage = 2,
+  kResult = 3,
+  kEmbeddingGemma2 = 4,
+  kReport = 5
+};
 
 struct Handle {
   explicit Handle(Kind kind_of) : kind(kind_of) {}
@@ -73,6 +80,14 @@ struct npuseg_result : npuseg::api::Handle {
   static constexpr npuseg::api::Kind kKind = npuseg::api::Kind::kResult;
   static constexpr const char* kName = "result";
   const std::shared_ptr<const npuseg::engine::Answer> object;
+};
+
+struct npuseg_report : npuseg::api::Handle {
+  explicit npuseg_report(std::shared_ptr<const npuseg::engine::Report> o)
+      : Handle(npuseg::api::Kind::kReport), object(std::move(o)) {}
+  static constexpr npuseg::api::Kind kKind = npuseg::api::Kind::kReport;
+  static constexpr const char* kName = "report";
+  const std::shared_ptr<const npuseg::engine::Report> object;
 };
 
 namespace npuseg::api {

@@ -32,6 +32,14 @@ constexpr size_t kInputsTogether = 256;
 constexpr const char* kNoTask = "none";
 constexpr size_t kMostTextBytes = size_t{256} << 20;
 
+std::string list_of(const std::vector<size_t>& numbers) {
+  std::string text;
+  for (const size_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text;
+}
+
+}  // namespace
+
 image::PatchRule rule_of(const checkpoint::EmbeddingGemma2ProcessorConfig& processor) {
   image::PatchRule rule;
   rule.max_soft_tokens = processor.max_soft_tokens;
@@ -40,14 +48,6 @@ image::PatchRule rule_of(const checkpoint::EmbeddingGemma2ProcessorConfig& proce
   rule.rescale_factor = processor.rescale_factor;
   return rule;
 }
-
-std::string list_of(const std::vector<size_t>& numbers) {
-  std::string text;
-  for (const size_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
-  return text;
-}
-
-}  // namespace
 
 Call::Options EmbeddingGemma2Engine::with_defaults(Call::Options options) const {
   if (options.threads == 0) options.threads = threads_;

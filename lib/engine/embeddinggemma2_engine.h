@@ -13,6 +13,7 @@
 #include "engine/embedding_input.h"
 #include "engine/model_options.h"
 #include "engine/photo.h"
+#include "engine/report.h"
 #include "engine/weight_facts.h"
 #include "image/patches.h"
 #include "model/embeddinggemma2/embeddinggemma2.h"
@@ -41,6 +42,8 @@ struct EmbeddingGemma2Facts : WeightFacts {
   DeviceChoice device;
 };
 
+image::PatchRule rule_of(const checkpoint::EmbeddingGemma2ProcessorConfig& processor);
+
 // Thread-safe.
 class EmbeddingGemma2Engine {
  public:
@@ -48,6 +51,8 @@ class EmbeddingGemma2Engine {
                                                                    const ModelOptions& options);
   // Facts without reading weights; the device is left empty.
   static core::Result<EmbeddingGemma2Facts> probe(const std::string& directory);
+  // What the files are together, without reading weights: configuration, tensors, tokenizer.
+  static core::Result<std::string> verify_structure(const std::string& directory);
 
   [[nodiscard]] const EmbeddingGemma2Facts& facts() const { return facts_; }
   [[nodiscard]] embeddinggemma2::StageTimes times() const;
@@ -69,6 +74,9 @@ class EmbeddingGemma2Engine {
   // when anything fails.
   core::Status embed(const std::vector<EmbeddingInput>& inputs, const EmbedOptions& options,
                      float* matrix, size_t row_floats);
+
+  // Of a bundle: its references against what the model makes of their pictures and texts.
+  core::Status check(core::Call& call, Report* report) const;
 
  private:
   using SoftTokens = std::shared_ptr<const struct SoftTokenMatrix>;

@@ -148,6 +148,24 @@ Result<EmbeddingGemma2Facts> EmbeddingGemma2Engine::probe(const std::string& dir
   return facts;
 }
 
+Result<std::string> EmbeddingGemma2Engine::verify_structure(const std::string& directory) {
+  NPUSEG_ASSIGN_OR_RETURN(const EmbeddingGemma2Facts facts, probe(directory));
+  std::string tokens = "no tokenizer";
+  if (facts.source == ModelSource::kCheckpoint) {
+    NPUSEG_ASSIGN_OR_RETURN(const auto tokenizer, text::GemmaTokenizer::load(directory));
+    tokens = format("tokenizer of %zu ids", tokenizer.vocab_size());
+  } else {
+    NPUSEG_ASSIGN_OR_RETURN(const Bundle bundle, Bundle::open(directory));
+    if (bundle.tensors().find("tok.vocab") != nullptr) {
+      NPUSEG_ASSIGN_OR_RETURN(const auto tokenizer, bundle_tokenizer(bundle));
+      tokens = format("tokenizer of %zu ids", tokenizer.vocab_size());
+    }
+  }
+  return format("EmbeddingGemma 2, %llu parameters, ",
+                static_cast<unsigned long long>(facts.parameters)) +
+         tokens;
+}
+
 Result<std::shared_ptr<EmbeddingGemma2Engine>> EmbeddingGemma2Engine::load(
     const std::string& directory, const ModelOptions& options) {
   NPUSEG_ASSIGN_OR_RETURN(const ModelSource source,

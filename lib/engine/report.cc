@@ -9,6 +9,8 @@ namespace npuseg::engine {
 
 namespace {
 
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
 bool stands(double value, Bound how, double bound) {
   switch (how) {
     case Bound::kNone:
@@ -41,12 +43,12 @@ void Report::compare(std::string subject, std::string name, double value, Bound 
 }
 
 void Report::ok(std::string subject, std::string name, std::string detail) {
-  add({std::move(subject), std::move(name), 0.0, 0.0, Bound::kNone, RowState::kOk,
+  add({std::move(subject), std::move(name), kNoNumber, 0.0, Bound::kNone, RowState::kOk,
        std::move(detail)});
 }
 
 void Report::fail(std::string subject, std::string name, std::string detail) {
-  add({std::move(subject), std::move(name), 0.0, 0.0, Bound::kNone, RowState::kFailed,
+  add({std::move(subject), std::move(name), kNoNumber, 0.0, Bound::kNone, RowState::kFailed,
        std::move(detail)});
 }
 
@@ -56,7 +58,7 @@ void Report::info(std::string subject, std::string name, double value, std::stri
 }
 
 void Report::note(std::string subject, std::string name, std::string detail) {
-  info(std::move(subject), std::move(name), 0.0, std::move(detail));
+  info(std::move(subject), std::move(name), kNoNumber, std::move(detail));
 }
 
 double cosine(const float* a, const float* b, size_t count) {

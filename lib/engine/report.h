@@ -4,8 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "engine/device.h"
+#include "engine/model_source.h"
 
 namespace npuseg::engine {
 
@@ -25,7 +29,7 @@ enum class Bound : uint32_t {
 struct ReportRow {
   std::string subject;  // what is looked at: a picture, a case, a stage, a file
   std::string name;     // what of it: "pixels", "embedding", "mask IoU", "SHA-256"
-  double value = 0.0;
+  double value = 0.0;   // NaN: none, or what was found is none
   double bound = 0.0;
   Bound compare = Bound::kNone;
   RowState state = RowState::kInfo;
@@ -43,11 +47,19 @@ class Report {
   void info(std::string subject, std::string name, double value, std::string detail = {});
   void note(std::string subject, std::string name, std::string detail);
 
+  void set_model(const ModelDirectory& model) { model_ = model; }
+  void set_device(const DeviceChoice& device) { device_ = device; }
+
+  // Absent when that could not be told.
+  [[nodiscard]] const std::optional<ModelDirectory>& model() const { return model_; }
+  [[nodiscard]] const DeviceChoice& device() const { return device_; }
   [[nodiscard]] const std::vector<ReportRow>& rows() const { return rows_; }
   [[nodiscard]] size_t failures() const { return failures_; }
 
  private:
   void add(ReportRow row);
+  std::optional<ModelDirectory> model_;
+  DeviceChoice device_;  // empty of a verification
   std::vector<ReportRow> rows_;
   size_t failures_ = 0;
 };

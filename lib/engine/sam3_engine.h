@@ -60,6 +60,8 @@ class Sam3Engine {
                                                         const ModelOptions& options);
   // Facts without reading weights; the device is left empty.
   static core::Result<Sam3Facts> probe(const std::string& directory);
+  // What the files are together, without reading weights: configuration, tensors, tokenizer.
+  static core::Result<std::string> verify_structure(const std::string& directory);
 
   [[nodiscard]] const Sam3Facts& facts() const { return facts_; }
   [[nodiscard]] sam3::StageTimes times() const;

@@ -76,6 +76,13 @@ Result<Sam3Facts> Sam3Engine::probe(const std::string& directory) {
   return facts;
 }
 
+Result<std::string> Sam3Engine::verify_structure(const std::string& directory) {
+  NPUSEG_ASSIGN_OR_RETURN(const Sam3Facts facts, probe(directory));
+  NPUSEG_ASSIGN_OR_RETURN(const auto tokenizer, text::ClipTokenizer::load(directory));
+  return format("SAM 3, %llu parameters, tokenizer of %zu ids",
+                static_cast<unsigned long long>(facts.parameters), tokenizer.vocab_size());
+}
+
 Result<std::shared_ptr<Sam3Engine>> Sam3Engine::load(const std::string& directory,
                                                      const ModelOptions& options) {
   NPUSEG_ASSIGN_OR_RETURN(const ModelSource source,

@@ -277,6 +277,40 @@ _Static_assert(offsetof(npuseg_embed_input, part_bytes) == 12,
                "npuseg_embed_input.part_bytes");
 _Static_assert(offsetof(npuseg_embed_input, task) == 16,
                "npuseg_embed_input.task");
+_Static_assert(sizeof(npuseg_report_data) == 332, "npuseg_report_data");
+_Static_assert(offsetof(npuseg_report_data, struct_size) == 0,
+               "npuseg_report_data.struct_size");
+_Static_assert(offsetof(npuseg_report_data, rows) == 4,
+               "npuseg_report_data.rows");
+_Static_assert(offsetof(npuseg_report_data, failures) == 8,
+               "npuseg_report_data.failures");
+_Static_assert(offsetof(npuseg_report_data, kind) == 12,
+               "npuseg_report_data.kind");
+_Static_assert(offsetof(npuseg_report_data, source) == 28,
+               "npuseg_report_data.source");
+_Static_assert(offsetof(npuseg_report_data, device_used) == 44,
+               "npuseg_report_data.device_used");
+_Static_assert(offsetof(npuseg_report_data, device_why) == 76,
+               "npuseg_report_data.device_why");
+_Static_assert(sizeof(npuseg_row) == 56, "npuseg_row");
+_Static_assert(offsetof(npuseg_row, struct_size) == 0,
+               "npuseg_row.struct_size");
+_Static_assert(offsetof(npuseg_row, state) == 4,
+               "npuseg_row.state");
+_Static_assert(offsetof(npuseg_row, compare) == 8,
+               "npuseg_row.compare");
+_Static_assert(offsetof(npuseg_row, index) == 12,
+               "npuseg_row.index");
+_Static_assert(offsetof(npuseg_row, value) == 16,
+               "npuseg_row.value");
+_Static_assert(offsetof(npuseg_row, bound) == 24,
+               "npuseg_row.bound");
+_Static_assert(offsetof(npuseg_row, subject) == 32,
+               "npuseg_row.subject");
+_Static_assert(offsetof(npuseg_row, name) == 40,
+               "npuseg_row.name");
+_Static_assert(offsetof(npuseg_row, detail) == 48,
+               "npuseg_row.detail");
 #endif
 
 int main(void) { return 0; }

@@ -17,6 +17,8 @@
   X(npuseg_counters, 304)    \
   X(npuseg_device_info, 680) \
   X(npuseg_image_data, 40)   \
-  X(npuseg_result_data, 296)
+  X(npuseg_result_data, 296) \
+  X(npuseg_report_data, 332) \
+  X(npuseg_row, 56)
 
 #endif

@@ -8,6 +8,7 @@ static npuseg_sam3 *model;
 static npuseg_image *image;
 static npuseg_result *result;
 static npuseg_embeddinggemma2 *embedder;
+static npuseg_report *report;
 
 static int set_up(void **state) {
   (void)state;
@@ -15,6 +16,7 @@ static int set_up(void **state) {
   image = open_sample(SAMPLE("a.png"));
   MUST(npuseg_segment(model, image, "shapes", NULL, &result));
   MUST(npuseg_embeddinggemma2_load(NPUSEG_DEMO_EMBEDDER, NULL, &embedder));
+  MUST(npuseg_verify(NPUSEG_DEMO_EMBEDDER, NULL, &report));
   return 0;
 }
 
@@ -24,6 +26,7 @@ static int tear_down(void **state) {
   MUST(npuseg_release(image));
   MUST(npuseg_release(result));
   MUST(npuseg_release(embedder));
+  MUST(npuseg_release(report));
   return 0;
 }
 
@@ -78,6 +81,8 @@ static npuseg_status use_npuseg_counters(void *out) { return npuseg_sam3_counter
 static npuseg_status use_npuseg_device_info(void *out) { return npuseg_device_at(0, out); }
 static npuseg_status use_npuseg_image_data(void *out) { return npuseg_image_info(image, out); }
 static npuseg_status use_npuseg_result_data(void *out) { return npuseg_result_info(result, out); }
+static npuseg_status use_npuseg_report_data(void *out) { return npuseg_report_info(report, out); }
+static npuseg_status use_npuseg_row(void *out) { return npuseg_report_row(report, 0, out); }
 
 struct entry {
   const char *name;

@@ -8,6 +8,10 @@
 //   cut             gemma whose tensors.bin has lost its last byte
 //   lacking         gemma without the tensor t1.plep
 //   nowhere         gemma whose manifest names an instruction file that is not there
+//   wrong           gemma with a changed id, pixel and vector among its references
+//   summed          gemma with SHA256SUMS, where the build has SHA-256
+//   flipped         the same, then one bit of tensors.bin changed
+//   pointer         gemma with a git-lfs pointer in place of kernels/txt.xclbin
 //   sam3_cut, sam3_lacking, sam3_nowhere   likewise: without d.1.o, rope's instructions
 //   sam3_wordless   sam3 without vocab.json
 //   sam3_bos        sam3 whose manifest and vocabulary begin texts differently
@@ -17,12 +21,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "bundle_builder.h"
 #include "checkpoint/safetensors.h"
 #include "core/file.h"
+#include "core/sha256.h"
 
 namespace {
 
@@ -97,8 +103,14 @@ const std::vector<Text>& texts() {
   return all;
 }
 
-// The records and tensors that make_bundle.py --refs adds.
-void add_references(const References& golden, BundleFiles* bundle) {
+// The first value of a stored list is another one.
+std::string spoilt(std::string bytes) {
+  bytes[1] = static_cast<char>(bytes[1] ^ 1);
+  return bytes;
+}
+
+// The records and tensors that make_bundle.py --refs adds. wrong: some of them changed.
+void add_references(const References& golden, bool wrong, BundleFiles* bundle) {
   constexpr size_t kWidth = 120, kHeight = 90, kAcross = 9, kDown = 6, kPatch = 192, kOut = 48;
   const auto vector_of = [&](const std::string& name, const std::string& golden_name) {
     const std::string values = golden.bytes(golden_name);
@@ -107,7 +119,9 @@ void add_references(const References& golden, BundleFiles* bundle) {
   };
   bundle->add_line("ref synth w=120 h=90");
   bundle->add_tensor("ref.synth.rgb", "u8", {kHeight, kWidth, 3}, test_picture(kWidth, kHeight));
-  bundle->add_tensor("ref.synth.pixels", "f32", {kAcross * kDown, kPatch}, golden.bytes("pixels"));
+  const std::string pixels = golden.bytes("pixels");
+  bundle->add_tensor("ref.synth.pixels", "f32", {kAcross * kDown, kPatch},
+                     wrong ? spoilt(pixels) : pixels);
   std::string positions;
   for (int32_t i = 0; i < static_cast<int32_t>(kAcross * kDown); ++i) {
     const int32_t place[] = {i % static_cast<int32_t>(kAcross), i / static_cast<int32_t>(kAcross)};
@@ -124,8 +138,9 @@ void add_references(const References& golden, BundleFiles* bundle) {
     const std::string number = std::to_string(i);
     const std::string ids = converted<int32_t, int64_t>(golden.bytes("text." + number + ".ids"));
     bundle->add_line("tref " + number + " " + texts()[i].prompt + " " + hex(texts()[i].text));
-    bundle->add_tensor("tref." + number + ".ids", "i32", {ids.size() / sizeof(int32_t)}, ids);
-    vector_of("tref." + number, "text." + number);
+    bundle->add_tensor("tref." + number + ".ids", "i32", {ids.size() / sizeof(int32_t)},
+                       wrong && i == 1 ? spoilt(ids) : ids);
+    vector_of("tref." + number, wrong && i == 2 ? "text.0" : "text." + number);
   }
 }
 
@@ -159,14 +174,30 @@ void write_sam3(const std::string& folder) {
   damaged.write(folder + "/sam3_nan");
 }
 
+std::string sums_of(const std::string& folder, const BundleFiles& bundle) {
+  std::string lines;
+  if (!npuseg::core::has_sha256()) return lines;
+  for (const auto& [name, content] : bundle.files) {
+    npuseg::core::Call call;
+    auto sum = npuseg::core::sha256_of_file(folder + "/" + name, call);
+    if (!sum.ok()) throw Failed{sum.status().message()};
+    lines += sum.value() + "  " + name + "\n";
+  }
+  return lines;
+}
+
 void run(const std::string& folder) {
   namespace fs = std::filesystem;
   fs::remove_all(folder);
   const References golden(std::string(NPUSEG_SOURCE_DIR) +
                           "/tests/unit/embeddinggemma2/golden/npu_tiny.safetensors");
-  BundleFiles gemma = make_gemma_bundle();
-  add_references(golden, &gemma);
+  const BundleFiles plain = make_gemma_bundle();
+  BundleFiles gemma = plain;
+  add_references(golden, false, &gemma);
   gemma.write(folder + "/gemma");
+  BundleFiles wrong = plain;
+  add_references(golden, true, &wrong);
+  wrong.write(folder + "/wrong");
 
   BundleFiles cut = gemma;
   cut.files["tensors.bin"].pop_back();
@@ -174,6 +205,17 @@ void run(const std::string& folder) {
   BundleFiles nowhere = gemma;
   nowhere.files.erase("kernels/t_o_x2.insts.bin");
   nowhere.write(folder + "/nowhere");
+  BundleFiles pointer = gemma;
+  pointer.files["kernels/txt.xclbin"] =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '0') +
+      "\nsize 4\n";
+  pointer.write(folder + "/pointer");
+  gemma.write(folder + "/summed");
+  gemma.files["SHA256SUMS"] = sums_of(folder + "/summed", gemma);
+  gemma.write(folder + "/summed");
+  std::string& blob = gemma.files["tensors.bin"];
+  blob[blob.size() / 2] = static_cast<char>(blob[blob.size() / 2] ^ 4);
+  gemma.write(folder + "/flipped");
 
   GemmaBundleOptions options;
   options.drop = {"t1.plep"};

@@ -31,6 +31,7 @@ THIRD_PARTY = {
     "png.h": {"image"},
     "zlib.h": {"image"},
     "simdjson.h": {"core"},
+    "openssl/": {"core"},
     "utf8proc.h": {"text"},
 }
 

@@ -34,10 +34,12 @@ int run(int argc, char** argv) {
   if (options.command == "embed") return cli::run_embed(options);
   if (options.command == "info") return cli::run_info(options);
   if (options.command == "devices") return cli::run_devices(options);
-  for (const char* later : {"doctor", "check", "verify", "repack"}) {
+  if (options.command == "check") return cli::run_check(options);
+  if (options.command == "verify") return cli::run_verify(options);
+  for (const char* later : {"doctor", "repack"}) {
     if (options.command == later) {
       cli::report("wrong usage: " + options.command +
-                  ": is not in this version; use segment, embed, info or devices");
+                  ": is not in this version; use segment, embed, info, devices, check or verify");
       return cli::kUsage;
     }
   }

@@ -85,7 +85,7 @@ class Parser {
              in({"-p", "--prompt", "--box", "--not-box", "--threshold", "--mask-threshold",
                  "--exif", "--alpha", "-o", "--overlay", "--overlay-dir", "--masks"});
     };
-    for (const char* command : {"segment", "embed", "info", "devices"}) {
+    for (const char* command : {"segment", "embed", "info", "devices", "check", "verify"}) {
       if (options_->command != command) continue;
       for (const std::string& name : used_) {
         if (!known(name)) return wrong(name, options_->command + " does not take it");
@@ -257,6 +257,8 @@ const char* usage_text() {
          "       npuseg-cli [COMMON] embed MODEL [IMAGE]... [--text TEXT]... [OPTION]...\n"
          "       npuseg-cli [COMMON] info MODEL [--json FILE|-]\n"
          "       npuseg-cli [COMMON] devices [--json FILE|-]\n"
+         "       npuseg-cli [COMMON] check BUNDLE [--json FILE|-]\n"
+         "       npuseg-cli [COMMON] verify MODEL [--json FILE|-]\n"
          "       npuseg-cli --help | --version\n";
 }
 
@@ -305,6 +307,16 @@ const char* help_text(const std::string& command) {
     return "npuseg-cli devices [--json FILE|-]\nEvery device, usable or not, with reason and "
            "remedy.\n";
   }
+  if (command == "check") {
+    return "npuseg-cli check BUNDLE [--json FILE|-]\nRuns an NPU bundle against the references "
+           "that it carries, a line each. Exit status 0 only\nwhen all hold, else 3.\n";
+  }
+  if (command == "verify") {
+    return "npuseg-cli verify MODEL [--json FILE|-]\nCompares the files of a model with the "
+           "SHA-256 that its directory states (SHA256SUMS, Hugging\nFace downloads) and looks at "
+           "the structure of each; computes nothing. Exit status 0 only when\nall is well, else "
+           "3.\n";
+  }
   return "npuseg-cli finds things in pictures with SAM 3 and embeds pictures and texts with "
          "EmbeddingGemma 2.\n\n"
          "usage: npuseg-cli [COMMON] COMMAND ...\n\n"
@@ -312,7 +324,9 @@ const char* help_text(const std::string& command) {
          "  segment    find what a text names in pictures\n"
          "  embed      vectors of pictures and texts, and how near they are\n"
          "  info       what a model directory holds\n"
-         "  devices    what a model can run on\n\n"
+         "  devices    what a model can run on\n"
+         "  check      an NPU bundle against the references that it carries\n"
+         "  verify     files of a model against the sums that its directory states\n\n"
          "common options:\n"
          "  --device auto|cpu|soft[:faithful]|amdxdna[:N]|xrt[:N]   where to run (auto)\n"
          "  --threads N              0 = what the process may use (0)\n"
