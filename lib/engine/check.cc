@@ -33,12 +33,10 @@ Result<std::shared_ptr<const Report>> check_bundle(const std::string& directory,
   }
   auto report = std::make_shared<Report>();
   report->set_model(found);
-  if (found.kind == checkpoint::ModelKind::kSam3) {
-    return Status(Code::kUnsupported, "cannot check bundle: " + directory +
-                                          ": the references of SAM 3 bundles are not looked at by "
-                                          "this version of npuseg; use an EmbeddingGemma 2 bundle");
-  }
-  NPUSEG_RETURN_IF_ERROR(check_model<EmbeddingGemma2Engine>(directory, options, report.get()));
+  NPUSEG_RETURN_IF_ERROR(
+      found.kind == checkpoint::ModelKind::kSam3
+          ? check_model<Sam3Engine>(directory, options, report.get())
+          : check_model<EmbeddingGemma2Engine>(directory, options, report.get()));
   return std::shared_ptr<const Report>(std::move(report));
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 
+#include "engine/check_references.h"
 #include "engine/embeddinggemma2_engine.h"
 
 namespace npuseg::engine {
@@ -23,22 +24,6 @@ namespace {
 constexpr double kMostPixelDifference = 1e-6;
 constexpr double kLeastCosine = 0.999;
 constexpr const char* kNoPrompt = "-";
-
-// Failures that are not the bundle's end the check.
-bool ends_check(const Status& status) {
-  switch (status.code()) {
-    case Code::kCancelled:
-    case Code::kTimeout:
-    case Code::kOutOfMemory:
-    case Code::kDeviceUnavailable:
-    case Code::kDeviceBusy:
-    case Code::kDeviceLost:
-    case Code::kInternal:
-      return true;
-    default:
-      return false;
-  }
-}
 
 class Checker {
  public:

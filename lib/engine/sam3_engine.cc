@@ -76,8 +76,12 @@ size_t Sam3Engine::model_input_floats() const {
 }
 
 Status Sam3Engine::model_input(Photo& photo, Call& call, float* pixels) {
-  const auto side = static_cast<uint32_t>(graph_->config().vit.image_size);
   NPUSEG_ASSIGN_OR_RETURN(const image::RgbView view, photo.pixels());
+  return model_input(view, call, pixels);
+}
+
+Status Sam3Engine::model_input(const image::RgbView& view, Call& call, float* pixels) const {
+  const auto side = static_cast<uint32_t>(graph_->config().vit.image_size);
   NPUSEG_ASSIGN_OR_RETURN(
       const image::Picture resized,
       image::resize_rgb(call, view, side, side, image::Filter::kBilinear, budget_));
@@ -191,6 +195,14 @@ Result<std::vector<sam3::ExemplarBox>> normalize_boxes(const std::vector<PixelBo
 Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
                                                           std::optional<std::string_view> text,
                                                           const SegmentOptions& options) {
+  Call call(with_defaults(options.call));
+  return segment(photo, text, options, call);
+}
+
+Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
+                                                          std::optional<std::string_view> text,
+                                                          const SegmentOptions& options,
+                                                          Call& call) {
   NPUSEG_ASSIGN_OR_RETURN(const std::vector<sam3::ExemplarBox> boxes,
                           normalize_boxes(options.boxes, photo.width(), photo.height()));
   if (!boxes.empty() && facts_.source == ModelSource::kBundle) {
@@ -228,7 +240,6 @@ Result<std::shared_ptr<const Answer>> Sam3Engine::segment(Photo& photo,
          core::format("prompt cut from %zu to %zu tokens", prompt.total, positions));
   }
   NPUSEG_RETURN_IF_ERROR(graph_->check_files());
-  Call call(with_defaults(options.call));
   auto answer = std::make_shared<Answer>();
   answer->width = photo.width();
   answer->height = photo.height();

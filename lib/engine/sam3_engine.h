@@ -17,6 +17,7 @@
 #include "engine/device.h"
 #include "engine/model_options.h"
 #include "engine/photo.h"
+#include "engine/report.h"
 #include "engine/weight_facts.h"
 #include "image/normalize.h"
 #include "model/sam3/sam3.h"
@@ -64,6 +65,8 @@ class Sam3Engine {
   static core::Result<std::string> verify_structure(const std::string& directory);
 
   [[nodiscard]] const Sam3Facts& facts() const { return facts_; }
+  // A call's options with the model's threads where they name none.
+  [[nodiscard]] core::Call::Options with_defaults(core::Call::Options options) const;
   [[nodiscard]] sam3::StageTimes times() const;
   [[nodiscard]] uint64_t prompt_cache_hits() const;
   [[nodiscard]] uint64_t image_cache_bytes() const { return features_->bytes(); }
@@ -77,7 +80,11 @@ class Sam3Engine {
   core::Status prepare(Photo& photo, const core::Call::Options& options);
   // [3, side, side] float32.
   core::Status model_input(Photo& photo, core::Call& call, float* pixels);
+  core::Status model_input(const image::RgbView& picture, core::Call& call, float* pixels) const;
   [[nodiscard]] size_t model_input_floats() const;
+  // A bundle's stages and cases against the references that it carries, a row each. WRONG_STATE: it
+  // has none; UNSUPPORTED: no bundle.
+  core::Status check(core::Call& call, Report* report);
 
  private:
   using Image = std::shared_ptr<const sam3::ImageFeatures>;
@@ -87,12 +94,17 @@ class Sam3Engine {
     Text features;
   };
 
+  friend class Sam3CaseCheck;
+
   Sam3Engine() = default;
+  core::Result<std::shared_ptr<const Answer>> segment(Photo& photo,
+                                                      std::optional<std::string_view> text,
+                                                      const SegmentOptions& options,
+                                                      core::Call& call);
   core::Status open_checkpoint(const std::string& directory, const ModelOptions& options,
                                core::Call& call);
   core::Status open_bundle(const std::string& directory, const ModelOptions& options);
   core::Status open_tokenizer(const std::string& directory);
-  core::Call::Options with_defaults(core::Call::Options options) const;
   core::Result<Image> image_features(Photo& photo, core::Call& call, sam3::StageTimes* times);
   core::Result<Text> text_features(const std::vector<int64_t>& ids, core::Call& call,
                                    sam3::StageTimes* times);

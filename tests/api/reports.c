@@ -73,6 +73,44 @@ static void check_references(const char *device, const char *used) {
   MUST(npuseg_release(report));
 }
 
+static void test_check_sam3(void **state) {
+  static const struct {
+    const char *subject;
+    const char *name;
+    double bound;
+  } stages[] = {{"text encoder", "tokens", 0.9999}, {"ViT", "map", 0.98},
+                {"neck", "level 1", 0.995},         {"DETR encoder", "map", 0.99},
+                {"DETR decoder", "hidden", 0.999},  {"mask decoder", "masks", 0.995}};
+  npuseg_report *report = check(BUNDLE("sam3"), "soft:faithful");
+  npuseg_report_data data;
+  npuseg_row row;
+  size_t i;
+  (void)state;
+  data_of(report, &data);
+  assert_int_equal(data.failures, 0);
+  assert_string_equal(data.kind, "sam3");
+  for (i = 0; i < sizeof stages / sizeof *stages; ++i) {
+    row = row_of(report, stages[i].subject, stages[i].name);
+    assert_int_equal(row.state, NPUSEG_ROW_OK);
+    assert_int_equal(row.compare, NPUSEG_BOUND_ABOVE);
+    assert_true(row.bound == stages[i].bound && row.value > 0.999999);
+  }
+  assert_true(row_of(report, "packing", "bytes").value == 0.0);
+  assert_int_equal(row_of(report, "tokens 1", "ids").state, NPUSEG_ROW_OK);
+  assert_int_equal(row_of(report, "picture", "pixels").state, NPUSEG_ROW_OK);
+  MUST(npuseg_release(report));
+  report = check(BUNDLE("sam3_swapped"), NULL);
+  assert_int_equal(row_of(report, "ViT", "map").state, NPUSEG_ROW_OK);
+  assert_int_equal(row_of(report, "neck", "level 0").state, NPUSEG_ROW_FAILED);
+  assert_int_equal(row_of(report, "neck", "level 1").state, NPUSEG_ROW_FAILED);
+  assert_int_equal(row_of(report, "neck", "level 2").state, NPUSEG_ROW_OK);
+  assert_int_equal(row_of(report, "DETR encoder", "map").state, NPUSEG_ROW_OK);
+  MUST(npuseg_release(report));
+  report = NULL;
+  REFUSED(npuseg_check(BUNDLE("sam3_host"), NULL, &report), NPUSEG_WRONG_STATE);
+  assert_null(report);
+}
+
 static void test_check(void **state) {
   (void)state;
   check_references(NULL, "soft");
@@ -181,9 +219,9 @@ static void test_verify_damage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_check),         cmocka_unit_test(test_check_that_fails),
-      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_verify),
-      cmocka_unit_test(test_verify_damage),
+      cmocka_unit_test(test_check_sam3),       cmocka_unit_test(test_check),
+      cmocka_unit_test(test_check_that_fails), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_verify),           cmocka_unit_test(test_verify_damage),
   };
   return cmocka_run_group_tests_name("reports", tests, NULL, NULL);
 }

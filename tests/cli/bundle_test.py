@@ -102,6 +102,18 @@ class Bundles(ToolTest):
         self.fails(1, "check")
         self.fails(1, "check", GEMMA, "--text", "x")
 
+    def test_sam3(self):
+        info = self.document("info", SAM3)
+        self.assertEqual((info["model"]["kind"], info["model"]["source"]), ("sam3", "bundle"))
+        self.assertEqual(info["needs"]["npu_contexts"], 15)
+        done = run("--device", "soft:faithful", "check", SAM3)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(done.stdout.decode().splitlines()[-1], "ALL CHECKS PASSED")
+        rows = self.rows("check", bundle("sam3_swapped"), 3)
+        self.assertEqual(rows["neck", "level 1"]["state"], "failed")
+        self.assertEqual(rows["ViT", "map"]["state"], "ok")
+        self.fails(3, "check", bundle("sam3_host"))
+
     def test_verify(self):
         for path in (GEMMA, SAM3, CHECKPOINT, bundle("summed")):
             done = run("verify", path)

@@ -103,17 +103,30 @@ void BundleFiles::add_tensor(const std::string& name, const std::string& dtype,
   blob += bytes;
 }
 
-char* BundleFiles::find_tensor(const std::string& name) {
-  std::istringstream index(files["tensors.txt"]);
+namespace {
+
+// Where a tensor lies in the blob.
+std::pair<size_t, size_t> place_of(const std::string& index, const std::string& name) {
+  std::istringstream lines(index);
   std::string found;
   std::string dtype;
   std::string shape;
   size_t offset = 0;
   size_t bytes = 0;
-  while (index >> found >> dtype >> shape >> offset >> bytes) {
-    if (found == name) return files["tensors.bin"].data() + offset;
+  while (lines >> found >> dtype >> shape >> offset >> bytes) {
+    if (found == name) return {offset, bytes};
   }
   std::abort();
+}
+
+}  // namespace
+
+char* BundleFiles::find_tensor(const std::string& name) {
+  return files["tensors.bin"].data() + place_of(files["tensors.txt"], name).first;
+}
+
+size_t BundleFiles::tensor_bytes(const std::string& name) {
+  return place_of(files["tensors.txt"], name).second;
 }
 
 bool BundleBuilder::dropped(const std::string& text) const {

@@ -29,6 +29,7 @@ struct BundleFiles {
                   const std::vector<size_t>& shape, const std::string& bytes);
   // Its bytes; there must be one of that name.
   char* find_tensor(const std::string& name);
+  size_t tensor_bytes(const std::string& name);
 };
 
 struct Sam3BundleOptions {

@@ -3,7 +3,7 @@
 //
 //   gemma           as spec iron-bundle-embeddinggemma2.md, 25.5, with its references
 //   gemma_pictures  the same without texts
-//   sam3            as spec iron-bundle-sam3.md, 19.12
+//   sam3            as spec iron-bundle-sam3.md, 19.12, with references
 //   sam3_format1, sam3_host   the same of format 1, and with a ViT on the host
 //   cut             gemma whose tensors.bin has lost its last byte
 //   lacking         gemma without the tensor t1.plep
@@ -15,8 +15,10 @@
 //   sam3_cut, sam3_lacking, sam3_nowhere   likewise: without d.1.o, rope's instructions
 //   sam3_wordless   sam3 without vocab.json
 //   sam3_bos        sam3 whose manifest and vocabulary begin texts differently
+//   sam3_swapped    sam3 of which weights of two convolutions are swapped
 //   sam3_nan        sam3 with a bias that is no number
 //   expected/NAME.f32, NAME.i64   values of the public programs for gemma and sam3
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -29,6 +31,7 @@
 #include "checkpoint/safetensors.h"
 #include "core/file.h"
 #include "core/sha256.h"
+#include "sam3_references.h"
 
 namespace {
 
@@ -145,7 +148,8 @@ void add_references(const References& golden, bool wrong, BundleFiles* bundle) {
 }
 
 void write_sam3(const std::string& folder) {
-  const BundleFiles sam3 = make_sam3_bundle();
+  BundleFiles sam3 = make_sam3_bundle();
+  if (!add_sam3_references(folder + "/sam3", &sam3)) throw Failed{"the tiny bundle does not run"};
   sam3.write(folder + "/sam3");
   Sam3BundleOptions options;
   options.format = 1;
@@ -168,6 +172,10 @@ void write_sam3(const std::string& folder) {
   damaged = sam3;
   damaged.replace_line("param bos", "param bos 3");
   damaged.write(folder + "/sam3_bos");
+  damaged = sam3;
+  std::swap_ranges(damaged.find_tensor("n.conv0"), damaged.find_tensor("n.conv0") + 100000,
+                   damaged.find_tensor("n.conv1"));
+  damaged.write(folder + "/sam3_swapped");
   damaged = sam3;
   const uint32_t nan = 0x7fc00000;
   std::memcpy(damaged.find_tensor("n.conv1.b") + 4, &nan, sizeof nan);

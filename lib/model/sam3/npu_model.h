@@ -41,8 +41,9 @@ class NpuModel final : public Graph {
 
   [[nodiscard]] npu::DeviceCounters counters() const;
   [[nodiscard]] core::Status check_files() const override;
-  // The stages' own input, for checks and tests: nothing else may use the model meanwhile.
+  // What the stages (npu_stages.h) work on, for who runs them alone, while it holds the model.
   [[nodiscard]] const NpuParts& parts() const { return *parts_; }
+  [[nodiscard]] std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
 
   core::Result<std::shared_ptr<const ImageFeatures>> encode_image(core::Call& call,
                                                                   const float* pixels,
