@@ -78,7 +78,7 @@ size_t NpuKernels::row_bytes(const Sam3Manifest& manifest) {
     if (key != "v_fc2" && key != "d_fc2") add(input_shape(manifest, key), 1);
     add(output_shape(manifest, key), 1);
   }
-  for (const size_t scale : {1, 2, 4}) {
+  for (const size_t scale : {size_t{1}, size_t{2}, size_t{4}}) {
     const auto [a, c] = convolution_shapes(manifest, scale * manifest.params.grid);
     add(a, 1);
     add(c, 1);

@@ -136,7 +136,7 @@ void bind_vit(const Bundle& bundle, Binder* bind, Weights* out, NpuTables* table
   bind->norm("v.ln_pre", p.vit_dim, p.vit_eps, &out->backbone.layer_norm);
   if (p.vit_device) return;
   const size_t half = p.vit_dim / p.vit_heads / 2;
-  for (const size_t global : {0, 1}) {
+  for (const size_t global : {size_t{0}, size_t{1}}) {
     const std::string name = global == 1 ? "v.rope.glob" : "v.rope.win";
     bind->floats(name + ".cos", {tokens, half}, &tables->cosine[global]);
     bind->floats(name + ".sin", {tokens, half}, &tables->sine[global]);
