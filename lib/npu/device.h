@@ -65,6 +65,9 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
+  // What a GEMM makes of rows from `rows` on will not be read, until this is called again; 0: all
+  // rows count. Hardware computes them all the same, software need not. Not while it is submitted.
+  virtual void expect_rows(size_t /*rows*/) {}
   // Loads the kernel if it is not, and starts it. Submitting again before wait is WRONG_STATE.
   // `call` gives threads to software and can stop what waits for a free context.
   virtual core::Status submit(core::Call& call) = 0;

@@ -209,6 +209,7 @@ Status NpuKernels::gemm(Call& call, std::string_view key, const std::string& wei
                                           {c.buffer, 0, chunk.c_elems * kValue}};
     NPUSEG_ASSIGN_OR_RETURN(run, loaded->make_run(arguments));
   }
+  run->expect_rows(rows);
   return run_once(run.get(), call);
 }
 

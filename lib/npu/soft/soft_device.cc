@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "npu/soft/soft_device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -141,6 +142,7 @@ class SoftRun final : public Run {
   SoftRun(std::shared_ptr<SoftKernel> kernel, std::vector<BufferRange> arguments, size_t planes)
       : kernel_(std::move(kernel)), arguments_(std::move(arguments)), planes_(planes) {}
 
+  void expect_rows(size_t rows) override { rows_ = rows; }
   Status submit(Call& call) override {
     if (submitted_) return {Code::kWrongState, "cannot submit run: it has not been waited for"};
     State& state = kernel_->state();
@@ -186,6 +188,7 @@ class SoftRun final : public Run {
     const std::optional<uint32_t> mode = bundle::find_epilogue(kernel_->stream());
     if (mode == bundle::kEpilogueNone) now.activation = GemmActivation::kNone;
     if (mode == bundle::kEpilogueGeluTanh) now.activation = GemmActivation::kGeluTanh;
+    if (rows_ != 0) now.rows = std::min(now.rows, rows_);
     const GemmOperands operands{
         halves(0), {at(1), arguments_[1].bytes}, planes_, written_halves(2)};
     return run_gemm(exec, state->options.mode, now, operands, &state->scratch);
@@ -224,6 +227,7 @@ class SoftRun final : public Run {
   std::shared_ptr<SoftKernel> kernel_;
   std::vector<BufferRange> arguments_;
   size_t planes_;
+  size_t rows_ = 0;  // that count; 0: all
   bool submitted_ = false;
   uint64_t nanoseconds_ = 0;
 };

@@ -137,6 +137,45 @@ void test_rows_are_independent(void**) {
   for (size_t i = 0; i < size_t{20} * 48; ++i) assert_int_equal(before.c[i], behind.c[i]);
 }
 
+// Rows that count have the same bytes however few they are; what lies behind them stays, and all
+// rows count again when that is said. A pair and columns of a slice as well.
+void test_expected_rows(void**) {
+  Random random(4);
+  Case pair{"pair", gemm(48, 64, 64, 32, 16)};
+  pair.gemm.pair = true;
+  pair.gemm.c_stride = 40;
+  Case plain{"plain", gemm(48, 96, 48, 16, 16)};
+  plain.gemm.lda = 100;
+  for (const Case& one : {plain, pair}) {
+    const Gemm& g = one.gemm;
+    const Halves a = random.halves(g.a_elements());
+    const Weight weight(g, 1, random);
+    for (const Mode mode : {Mode::kFast, Mode::kFaithful}) {
+      const Output whole = compute(one, mode, 1, a, weight);
+      assert_true(whole.ok);
+      for (const size_t rows : {1, 2, 7, 16, 33, 47, 48, 1000}) {
+        Machine machine(mode, 2);
+        const auto c = machine.buffer(Halves(g.rows * g.c_stride, 0x1234));
+        const auto kernel = machine.kernel(g).value();
+        const auto run =
+            kernel->make_run(std::vector{machine.buffer(a), machine.buffer(weight.packed), c})
+                .value();
+        run->expect_rows(rows);
+        assert_true(run->submit(machine.call).ok() && run->wait(machine.call).ok());
+        Halves found = halves_of(c);
+        const size_t count = std::min(rows, g.rows) * g.c_stride;
+        for (size_t i = 0; i < found.size(); ++i) {
+          assert_int_equal(found[i], i < count ? whole.c[i] : 0x1234);
+        }
+        run->expect_rows(0);
+        assert_true(run->submit(machine.call).ok() && run->wait(machine.call).ok());
+        found = halves_of(c);
+        assert_true(found == whole.c);
+      }
+    }
+  }
+}
+
 // Bands of zeros are skipped, and that changes nothing.
 void test_banded_weight(void**) {
   Random random(3);
@@ -179,6 +218,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(test_products),
       cmocka_unit_test(test_rows_are_independent),
+      cmocka_unit_test(test_expected_rows),
       cmocka_unit_test(test_banded_weight),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
