@@ -153,7 +153,7 @@ void test_expected_rows(void**) {
     for (const Mode mode : {Mode::kFast, Mode::kFaithful}) {
       const Output whole = compute(one, mode, 1, a, weight);
       assert_true(whole.ok);
-      for (const size_t rows : {1, 2, 7, 16, 33, 47, 48, 1000}) {
+      for (const size_t rows : std::initializer_list<size_t>{1, 2, 7, 16, 33, 47, 48, 1000}) {
         Machine machine(mode, 2);
         const auto c = machine.buffer(Halves(g.rows * g.c_stride, 0x1234));
         const auto kernel = machine.kernel(g).value();
