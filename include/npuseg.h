@@ -920,6 +920,24 @@ NPUSEG_API npuseg_status npuseg_verify(
 NPUSEG_API npuseg_status npuseg_check(
     const char *directory, const npuseg_model_options *options, npuseg_report **out_report);
 
+/* Writes a new bundle: the weights of a SAM 3 checkpoint, fine-tuned or not, packed for the
+ * kernels of an existing bundle.
+ * The new bundle takes kernels, manifest and reference picture of the old one, vocabulary and
+ * weights of the checkpoint, and holds what the float model makes of the picture, for
+ * npuseg_check. It has no video tracker. It is there whole or not at all. Of the options threads,
+ * memory_limit, flags, log and progress are used. UNSUPPORTED: the kernels were compiled for
+ * other sizes than the model has, which the message names, or the model is no SAM 3.
+ * checkpoint: in; NUL-terminated path of the folder that holds config.json.
+ * kernels: in; NUL-terminated path of a bundle.
+ * directory: in; NUL-terminated path of the new bundle; must not exist.
+ * options: in, may be NULL; NULL: defaults.
+ * Statuses: OK, INVALID_ARGUMENT, NOT_FOUND, IO, CORRUPT_DATA, UNSUPPORTED, OUT_OF_MEMORY,
+ * LIMIT_EXCEEDED, CANCELLED.
+ * Thread rule: any. May take long. Since 0.1. */
+NPUSEG_API npuseg_status npuseg_repack(
+    const char *checkpoint, const char *kernels, const char *directory, const
+    npuseg_model_options *options);
+
 /* What a report is of, how many rows it has and how many failed.
  * report: in, borrowed; a report.
  * out_info: inout; struct_size set by the caller.

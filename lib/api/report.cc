@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verifying files and checking bundles at the C boundary.
+// Verifying files, checking and repacking bundles at the C boundary.
 #include "api/describe.h"
 #include "api/guard.h"
 #include "api/handles.h"
 #include "api/options.h"
 #include "api/structs.h"
 #include "engine/check.h"
+#include "engine/repack.h"
 #include "engine/verify.h"
 
 using npuseg::api::check_directory;
@@ -60,6 +61,17 @@ npuseg_status npuseg_verify(const char* directory, const npuseg_model_options* o
 npuseg_status npuseg_check(const char* directory, const npuseg_model_options* options,
                            npuseg_report** out_report) {
   return guard([&] { return make_report(directory, options, out_report, &engine::check_bundle); });
+}
+
+npuseg_status npuseg_repack(const char* checkpoint, const char* kernels, const char* directory,
+                            const npuseg_model_options* options) {
+  return guard([&]() -> Status {
+    for (const char* folder : {checkpoint, kernels, directory}) {
+      NPUSEG_RETURN_IF_ERROR(check_directory(folder));
+    }
+    NPUSEG_ASSIGN_OR_RETURN(const engine::ModelOptions wanted, npuseg::api::to_engine(options));
+    return engine::repack(checkpoint, kernels, directory, wanted);
+  });
 }
 
 npuseg_status npuseg_report_info(const npuseg_report* report, npuseg_report_data* out_info) {

@@ -33,9 +33,8 @@ constexpr float kCaseThreshold = 0.5f;
 
 // Everything that the work needs, opened and found to fit.
 struct Job {
-  std::shared_ptr<const sam3::Model> model;
-  std::shared_ptr<Sam3Engine> engine;  // of the same checkpoint
-  text::ClipTokenizer tokenizer;
+  std::shared_ptr<const Sam3Engine> engine;
+  std::shared_ptr<const sam3::Model> model;  // the engine's
   bundle::Bundle kernels;
 };
 
@@ -56,7 +55,7 @@ Result<bundle::Bundle> open_kernels(const std::string& directory) {
 }
 
 Result<Job> open_job(const std::string& checkpoint, const std::string& kernels,
-                     const RepackOptions& options) {
+                     const ModelOptions& options) {
   if (bundle::Bundle::is_bundle(checkpoint)) {
     return Status(Code::kInvalidArgument, "cannot repack: " + checkpoint +
                                               ": is a bundle; name the checkpoint folder that "
@@ -65,19 +64,12 @@ Result<Job> open_job(const std::string& checkpoint, const std::string& kernels,
   Job job;
   NPUSEG_ASSIGN_OR_RETURN(job.kernels, open_kernels(kernels));
   NPUSEG_RETURN_IF_ERROR(check_kind(checkpoint, checkpoint::ModelKind::kSam3).status());
-  ModelOptions model_options;
+  ModelOptions model_options = options;
   model_options.device = "cpu";
-  model_options.check_weights = false;  // below
-  model_options.log = options.log;
-  model_options.call = options.call;
+  model_options.precision = Precision::kAuto;
   NPUSEG_ASSIGN_OR_RETURN(job.engine, Sam3Engine::load(checkpoint, model_options));
-  sam3::Model::Options float_options;
-  float_options.budget = job.engine->budget();
-  float_options.log = options.log;
-  Call call(options.call);
-  NPUSEG_ASSIGN_OR_RETURN(job.model, sam3::Model::load(checkpoint, float_options, call));
+  job.model = job.engine->float_model();
   NPUSEG_RETURN_IF_ERROR(sam3::check_repack(*job.model, job.kernels, checkpoint));
-  NPUSEG_ASSIGN_OR_RETURN(job.tokenizer, text::ClipTokenizer::load(checkpoint));
   return job;
 }
 
@@ -134,35 +126,28 @@ Status copy_kernels(const bundle::Bundle& kernels, bundle::Writer* out) {
 }
 
 // The instances that the checkpoint finds in the reference picture, as case 0; none is no case.
-Status add_case(const Job& job, Photo& photo, const std::string& prompt,
-                const RepackOptions& options, bundle::Writer* out, std::string* manifest) {
-  SegmentOptions segment;
-  segment.threshold = kCaseThreshold;
-  segment.mask_threshold = kCaseThreshold;
-  segment.truncate = true;
-  segment.call = options.call;
-  NPUSEG_ASSIGN_OR_RETURN(const std::shared_ptr<const Answer> answer,
-                          job.engine->segment(photo, prompt, segment));
-  const size_t count = answer->instances.size();
+Status add_case(const bundle::Sam3Manifest& old, const Answer& answer, bundle::Writer* out,
+                std::string* manifest) {
+  const size_t count = answer.instances.size();
   if (count == 0) return {};
-  const size_t pixels = size_t{photo.width()} * photo.height();
+  const size_t pixels = size_t{answer.width} * answer.height;
   std::vector<float> scores;
   std::vector<unsigned char> masks(count * pixels);
   for (size_t i = 0; i < count; ++i) {
-    scores.push_back(answer->instances[i].score);
+    scores.push_back(answer.instances[i].score);
     NPUSEG_RETURN_IF_ERROR(
-        image::rle_to_mask(answer->instances[i].mask, masks.data() + i * pixels, photo.width()));
+        image::rle_to_mask(answer.instances[i].mask, masks.data() + i * pixels, answer.width));
   }
   const auto* bytes = reinterpret_cast<const unsigned char*>(scores.data());
   NPUSEG_RETURN_IF_ERROR(
       out->add_tensor("case.0.scores", core::DType::kF32, {count}, {bytes, count * sizeof(float)}));
-  *manifest += "case 0 " + job.kernels.sam3().ref_image + " " + prompt + "\n";
-  return out->add_tensor("case.0.masks", core::DType::kU8, {count, photo.height(), photo.width()},
+  *manifest += "case 0 " + old.ref_image + " " + old.ref_prompt + "\n";
+  return out->add_tensor("case.0.masks", core::DType::kU8, {count, answer.height, answer.width},
                          masks);
 }
 
 // Appends the records to `manifest`.
-Status add_references(const Job& job, const RepackOptions& options, bundle::Writer* out,
+Status add_references(const Job& job, const ModelOptions& options, bundle::Writer* out,
                       std::string* manifest) {
   const bundle::Sam3Manifest& old = job.kernels.sam3();
   if (old.ref_image.empty() || old.ref_prompt.empty()) {
@@ -174,12 +159,12 @@ Status add_references(const Job& job, const RepackOptions& options, bundle::Writ
   NPUSEG_ASSIGN_OR_RETURN(const std::shared_ptr<Photo> photo,
                           Photo::open(job.kernels.path(old.ref_image), {}));
   NPUSEG_ASSIGN_OR_RETURN(const image::RgbView rgb, photo->pixels());
-  Call call(options.call);
+  Call call(job.engine->with_defaults(options.call));
   std::vector<float> pixels(job.engine->model_input_floats());
-  NPUSEG_RETURN_IF_ERROR(job.engine->model_input(*photo, call, pixels.data()));
-  NPUSEG_ASSIGN_OR_RETURN(
-      const text::Prompt prompt,
-      job.tokenizer.encode_prompt(old.ref_prompt, job.model->config().text.positions, true));
+  NPUSEG_RETURN_IF_ERROR(job.engine->model_input(rgb, call, pixels.data()));
+  NPUSEG_ASSIGN_OR_RETURN(const text::Prompt prompt,
+                          job.engine->tokenizer().encode_prompt(
+                              old.ref_prompt, job.model->config().text.positions, true));
   std::vector<unsigned char> bytes;
   for (size_t y = 0; y < photo->height(); ++y) {
     bytes.insert(bytes.end(), rgb.row(y), rgb.row(y) + size_t{photo->width()} * 3);
@@ -190,20 +175,26 @@ Status add_references(const Job& job, const RepackOptions& options, bundle::Writ
   input.height = photo->height();
   input.pixels = pixels.data();
   input.ids = prompt.ids;
-  input.pad = static_cast<int32_t>(job.tokenizer.pad_id());
-  NPUSEG_RETURN_IF_ERROR(sam3::repack_references(call, *job.model, job.kernels, input, out));
+  input.pad = static_cast<int32_t>(job.engine->tokenizer().pad_id());
+  input.threshold = kCaseThreshold;
+  Answer answer;
+  answer.width = photo->width();
+  answer.height = photo->height();
+  NPUSEG_ASSIGN_OR_RETURN(answer.detection,
+                          sam3::repack_references(call, *job.model, job.kernels, input, out));
   *manifest += "ref_image " + old.ref_image + "\nref_prompt " + old.ref_prompt + "\n";
-  return add_case(job, *photo, old.ref_prompt, options, out, manifest);
+  NPUSEG_RETURN_IF_ERROR(answer.finish(call, kCaseThreshold));
+  return add_case(old, answer, out, manifest);
 }
 
 }  // namespace
 
 Status repack(const std::string& checkpoint, const std::string& kernels, const std::string& out,
-              const RepackOptions& options) {
+              const ModelOptions& options) {
   NPUSEG_ASSIGN_OR_RETURN(const Job job, open_job(checkpoint, kernels, options));
   NPUSEG_ASSIGN_OR_RETURN(const std::unique_ptr<bundle::Writer> writer,
                           bundle::Writer::create(out));
-  Call call(options.call);
+  Call call(job.engine->with_defaults(options.call));
   NPUSEG_RETURN_IF_ERROR(sam3::repack_tensors(call, *job.model, job.kernels, writer.get()));
   NPUSEG_RETURN_IF_ERROR(copy_kernels(job.kernels, writer.get()));
   NPUSEG_ASSIGN_OR_RETURN(const text::ClipVocabularyFiles vocabulary,
@@ -213,7 +204,7 @@ Status repack(const std::string& checkpoint, const std::string& kernels, const s
   NPUSEG_ASSIGN_OR_RETURN(
       const std::string old,
       core::read_file(core::join_path(kernels, "manifest.txt"), bundle::kMaxManifestBytes));
-  std::string manifest = new_manifest(old, job.tokenizer);
+  std::string manifest = new_manifest(old, job.engine->tokenizer());
   NPUSEG_RETURN_IF_ERROR(add_references(job, options, writer.get(), &manifest));
   return writer->finish(manifest);
 }

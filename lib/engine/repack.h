@@ -4,21 +4,16 @@
 
 #include <string>
 
-#include "core/log.h"
 #include "core/status.h"
-#include "core/threads.h"
+#include "engine/model_options.h"
 
 namespace npuseg::engine {
 
-struct RepackOptions {
-  core::Logger log;
-  core::Call::Options call;
-};
-
 // SAM 3 alone: how EmbeddingGemma's weights are split over its kernels is not laid down, so its
 // bundles and checkpoints are UNSUPPORTED. Where the bundle has a reference picture, the new one
-// holds what the float graph makes of it, to be checked against. `out` must not exist.
+// holds what the float graph makes of it, to be checked against. `out` must not exist. Device and
+// precision of the options are not used: the model runs on the CPU in float32.
 core::Status repack(const std::string& checkpoint, const std::string& kernels,
-                    const std::string& out, const RepackOptions& options);
+                    const std::string& out, const ModelOptions& options);
 
 }  // namespace npuseg::engine

@@ -72,6 +72,9 @@ class Sam3Engine {
   [[nodiscard]] uint64_t image_cache_bytes() const { return features_->bytes(); }
   [[nodiscard]] uint64_t prompt_cache_bytes() const;
   [[nodiscard]] const core::MemoryBudgetPtr& budget() const { return budget_; }
+  // Null where the model is a bundle.
+  [[nodiscard]] std::shared_ptr<const sam3::Model> float_model() const;
+  [[nodiscard]] const text::ClipTokenizer& tokenizer() const { return *tokenizer_; }
 
   // text absent: "visual" where a positive box is given.
   core::Result<std::shared_ptr<const Answer>> segment(Photo& photo,

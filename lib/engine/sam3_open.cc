@@ -135,6 +135,10 @@ Status Sam3Engine::open_checkpoint(const std::string& directory, const ModelOpti
   return {};
 }
 
+std::shared_ptr<const sam3::Model> Sam3Engine::float_model() const {
+  return std::dynamic_pointer_cast<const sam3::Model>(graph_);
+}
+
 Status Sam3Engine::open_bundle(const std::string& directory, const ModelOptions& options) {
   NPUSEG_ASSIGN_OR_RETURN(Bundle opened, Bundle::open(directory));
   const auto bundle = std::make_shared<const Bundle>(std::move(opened));

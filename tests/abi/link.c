@@ -55,6 +55,7 @@ int main(void) {
       (any_function)npuseg_write_png,
       (any_function)npuseg_verify,
       (any_function)npuseg_check,
+      (any_function)npuseg_repack,
       (any_function)npuseg_report_info,
       (any_function)npuseg_report_row,
   };
@@ -63,5 +64,5 @@ int main(void) {
     count += functions[i] != NULL;
   }
   printf("%zu functions\n", count);
-  return count == 49 ? 0 : 1;
+  return count == 50 ? 0 : 1;
 }

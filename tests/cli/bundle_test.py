@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# npuseg-cli on NPU bundles: bundle_test.py TOOL TEST_BUNDLES DEMO_EMBEDDER
+# npuseg-cli on NPU bundles: bundle_test.py TOOL TEST_BUNDLES DEMO_EMBEDDER DEMO_SAM3
 import json
 import os
 import struct
@@ -9,7 +9,7 @@ import unittest
 
 from support import ToolTest, npy, run, write_png
 
-BUNDLES, CHECKPOINT = (os.path.abspath(path) for path in sys.argv[2:4])
+BUNDLES, CHECKPOINT, DEMO = (os.path.abspath(path) for path in sys.argv[2:5])
 GEMMA = os.path.join(BUNDLES, "gemma")
 SAM3 = os.path.join(BUNDLES, "sam3")
 
@@ -132,6 +132,66 @@ class Bundles(ToolTest):
             self.assertIn(b"FAILED: tensors.bin SHA-256", run("verify", bundle("flipped")).stdout)
         self.fails(3, "verify", self.path("none"))
         self.fails(1, "verify", GEMMA, SAM3)
+
+    def test_repack(self):
+        made = self.path("new")
+        kernels = bundle("sam3_kernels")
+        done = run("repack", DEMO, "--kernels", kernels, "-o", made + "/")
+        self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
+        self.assertEqual(done.stdout.decode().splitlines()[-1], "ALL CHECKS PASSED")
+        rows = self.rows("check", made)
+        for key, least in {
+            ("text encoder", "tokens"): 0.9999,
+            ("ViT", "map"): 0.98,
+            ("neck", "level 0"): 0.9999,
+            ("DETR encoder", "map"): 0.9997,
+            ("DETR decoder", "hidden"): 0.9997,
+            ("mask decoder", "masks"): 0.9999,
+        }.items():
+            self.assertGreaterEqual(rows[key]["value"], least, key)
+        # The bundle finds what the checkpoint finds.
+        picture = os.path.join(DEMO, "samples", "a.png")
+        for model in (DEMO, made):
+            found = self.document("segment", model, picture, "-p", "purple squares")["images"][0]
+            self.assertEqual(len(found["prompts"][0]["instances"]), 2, model)
+        # What is there stays as it is.
+        before = sorted(os.listdir(made))
+        self.assertIn(made, self.fails(2, "repack", DEMO, "--kernels", kernels, "-o", made))
+        self.assertEqual(sorted(os.listdir(made)), before)
+
+    def test_repack_without_reference(self):
+        made = self.path("bare")
+        report = self.document(
+            "--quiet", "repack", DEMO, "--kernels", bundle("sam3_kernels_bare"), "-o", made
+        )
+        self.assertTrue(report["passed"])
+        self.assertEqual(report["model"]["path"], made)
+        subjects = {row["subject"] for row in report["rows"] if row["name"] == "structure"}
+        self.assertIn("tensors.txt", subjects)
+
+    def test_repack_refusals(self):
+        kernels = bundle("sam3_kernels")
+        new = self.path("x")
+        self.fails(1, "repack", DEMO, "-o", new)
+        self.fails(1, "repack", DEMO, "--kernels", kernels)
+        self.fails(1, "repack", DEMO, DEMO, "--kernels", kernels, "-o", new)
+        self.fails(1, "repack", DEMO, "--kernels", kernels, "-o", new, "-p", "x")
+        self.fails(1, "check", SAM3, "--kernels", kernels)
+        self.fails(2, "repack", DEMO, "--kernels", kernels, "-o", self.path("no/x"))
+        self.fails(1, "repack", DEMO, "--kernels", kernels, "-o", new, "--json",
+                   os.path.join(kernels, "tensors.bin"))
+        for checkpoint, with_kernels, part in (
+            (DEMO, SAM3, "in the bundle"),
+            (DEMO, GEMMA, "EmbeddingGemma 2"),
+            (DEMO, DEMO, "manifest.txt"),
+            (SAM3, kernels, "is a bundle"),
+            (CHECKPOINT, kernels, "EmbeddingGemma"),
+            (self.path("none"), kernels, "none"),
+            (DEMO, self.path("none"), "none"),
+        ):
+            text = self.fails(3, "repack", checkpoint, "--kernels", with_kernels, "-o", new)
+            self.assertIn(part, text)
+            self.assertFalse(os.path.exists(new))
 
 
 if __name__ == "__main__":

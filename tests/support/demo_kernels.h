@@ -2,6 +2,10 @@
 // Sizes of a bundle whose kernels fit the demo model of SAM 3.
 #pragma once
 
+#include <fstream>
+#include <sstream>
+#include <string>
+
 #include "bundle_files.h"
 
 namespace npuseg::test {
@@ -29,6 +33,18 @@ inline Sam3BundleOptions demo_kernels() {
   options.dec_layers = 3;
   options.mid = 48;
   return options;
+}
+
+// With a picture and a text of the demo, whose folder this is, as the references.
+inline BundleFiles kernels_for_demo(const Sam3BundleOptions& options, const std::string& demo) {
+  BundleFiles files = make_sam3_bundle(options);
+  std::ifstream picture(demo + "/samples/a.png", std::ios::binary);
+  std::ostringstream bytes;
+  bytes << picture.rdbuf();
+  files.files["cases/a.png"] = bytes.str();
+  files.replace_line("ref_image ", "ref_image cases/a.png");
+  files.replace_line("ref_prompt ", "ref_prompt purple squares");
+  return files;
 }
 
 }  // namespace npuseg::test

@@ -17,6 +17,8 @@
 //   sam3_bos        sam3 whose manifest and vocabulary begin texts differently
 //   sam3_swapped    sam3 of which weights of two convolutions are swapped
 //   sam3_nan        sam3 with a bias that is no number
+//   sam3_kernels    of the sizes of the demo model, with a picture and a text of the demo
+//   sam3_kernels_bare   the same without them
 //   expected/NAME.f32, NAME.i64   values of the public programs for gemma and sam3
 #include <algorithm>
 #include <cstdio>
@@ -31,6 +33,7 @@
 #include "checkpoint/safetensors.h"
 #include "core/file.h"
 #include "core/sha256.h"
+#include "demo_kernels.h"
 #include "sam3_references.h"
 
 namespace {
@@ -180,6 +183,11 @@ void write_sam3(const std::string& folder) {
   const uint32_t nan = 0x7fc00000;
   std::memcpy(damaged.find_tensor("n.conv1.b") + 4, &nan, sizeof nan);
   damaged.write(folder + "/sam3_nan");
+  const std::string demo = std::string(NPUSEG_SOURCE_DIR) + "/demo/sam3";
+  kernels_for_demo(demo_kernels(), demo).write(folder + "/sam3_kernels");
+  options = demo_kernels();
+  options.drop = {"ref_image", "ref_prompt"};
+  make_sam3_bundle(options).write(folder + "/sam3_kernels_bare");
 }
 
 std::string sums_of(const std::string& folder, const BundleFiles& bundle) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// check and verify: a report of the library, row by row.
+// check, verify and repack: a report of the library, row by row.
 #include <npuseg.h>
 
 #include <cmath>
@@ -20,6 +20,9 @@ namespace cli {
 namespace {
 
 using Make = npuseg_status (*)(const char*, const npuseg_model_options*, npuseg_report**);
+
+constexpr char kCheckFormat[] = "npuseg-check-1";
+constexpr char kCheckPassed[] = "ALL CHECKS PASSED";
 
 struct Reported {
   npuseg_report_data data{};
@@ -94,12 +97,13 @@ std::string report_text(const Reported& reported, const char* all_well) {
   return text + (failed.empty() ? std::string(all_well) : "FAILED: " + failed) + "\n";
 }
 
-std::string report_json(const Options& options, const char* format, const Reported& reported) {
+std::string report_json(const Options& options, const std::string& path, const char* format,
+                        const Reported& reported) {
   JsonWriter json;
   json.open('{').key("format").text(format).key("library").text(npuseg_version_string());
   json.key("model").open('{').key("kind").text(reported.data.kind);
   json.key("source").text(reported.data.source);
-  json.key("path").text(options.positional[0]).close('}');
+  json.key("path").text(path).close('}');
   if (reported.data.device_used[0] != '\0') {
     json.key("device").open('{').key("asked").text(options.device);
     json.key("used").text(reported.data.device_used);
@@ -132,18 +136,19 @@ npuseg_status read_report(const npuseg_report* report, Reported* out) {
   return status;
 }
 
-int run_report(const Options& options, Make make, const char* format, const char* all_well) {
-  if (options.positional.size() != 1) {
-    report("wrong usage: " + options.command + ": takes one MODEL; see npuseg-cli " +
-           options.command + " --help");
-    return kUsage;
-  }
-  if (const int status = check_targets(options); status != kDone) return status;
+int wrong_usage(const Options& options, const char* why) {
+  report("wrong usage: " + options.command + ": " + why + "; see npuseg-cli " + options.command +
+         " --help");
+  return kUsage;
+}
+
+int run_report(const Options& options, const std::string& path, Make make, const char* format,
+               const char* all_well) {
   Progress progress(options.progress && !options.quiet);
   const npuseg_model_options wanted = model_options(options, false, &progress);
   npuseg_report* made = nullptr;
-  progress.begin(options.positional[0]);
-  npuseg_status status = make(options.positional[0].c_str(), &wanted, &made);
+  progress.begin(path);
+  npuseg_status status = make(path.c_str(), &wanted, &made);
   progress.end();
   const std::unique_ptr<npuseg_report, Releaser> held(made);
   if (status == NPUSEG_CANCELLED) return stopped();
@@ -152,20 +157,56 @@ int run_report(const Options& options, Make make, const char* format, const char
   status = read_report(made, &reported);
   if (status != NPUSEG_OK) return load_failed(options, status);
   bool written = true;
-  if (!options.json.empty()) written = emit_json(options, report_json(options, format, reported));
+  if (!options.json.empty()) {
+    written = emit_json(options, report_json(options, path, format, reported));
+  }
   if (!options.json_to_stdout()) written = write_stdout(report_text(reported, all_well)) && written;
   if (!written) return kInput;
   return reported.data.failures == 0 ? kDone : kModel;
 }
 
+// Kernels without a reference picture leave nothing to check the new bundle against but its files.
+npuseg_status check_or_verify(const char* bundle, const npuseg_model_options* options,
+                              npuseg_report** report) {
+  const npuseg_status status = npuseg_check(bundle, options, report);
+  return status == NPUSEG_WRONG_STATE ? npuseg_verify(bundle, options, report) : status;
+}
+
+int run_on_model(const Options& options, Make make, const char* format, const char* all_well) {
+  if (options.positional.size() != 1) return wrong_usage(options, "takes one MODEL");
+  if (const int status = check_targets(options); status != kDone) return status;
+  return run_report(options, options.positional[0], make, format, all_well);
+}
+
 }  // namespace
 
 int run_check(const Options& options) {
-  return run_report(options, &npuseg_check, "npuseg-check-1", "ALL CHECKS PASSED");
+  return run_on_model(options, &npuseg_check, kCheckFormat, kCheckPassed);
 }
 
 int run_verify(const Options& options) {
-  return run_report(options, &npuseg_verify, "npuseg-verify-1", "ALL FILES VERIFIED");
+  return run_on_model(options, &npuseg_verify, "npuseg-verify-1", "ALL FILES VERIFIED");
+}
+
+int run_repack(const Options& given) {
+  Options options = given;
+  std::string& made = options.overlay;
+  while (made.size() > 1 && made.back() == '/') made.pop_back();
+  if (options.positional.size() != 1) return wrong_usage(options, "takes one CHECKPOINT");
+  if (options.kernels.empty()) return wrong_usage(options, "takes --kernels BUNDLE");
+  if (made.empty()) return wrong_usage(options, "takes -o NEW");
+  if (const int status = check_targets(options); status != kDone) return status;
+  {
+    Progress progress(options.progress && !options.quiet);
+    const npuseg_model_options wanted = model_options(options, false, &progress);
+    progress.begin(made);
+    const npuseg_status status = npuseg_repack(options.positional[0].c_str(),
+                                               options.kernels.c_str(), made.c_str(), &wanted);
+    progress.end();
+    if (status == NPUSEG_CANCELLED) return stopped();
+    if (status != NPUSEG_OK) return load_failed(options, status);
+  }
+  return run_report(options, made, &check_or_verify, kCheckFormat, kCheckPassed);
 }
 
 }  // namespace cli

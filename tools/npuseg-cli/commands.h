@@ -12,6 +12,7 @@ int run_info(const Options& options);
 int run_devices(const Options& options);
 int run_check(const Options& options);
 int run_verify(const Options& options);
+int run_repack(const Options& options);
 
 // A JSON document to where --json says.
 bool emit_json(const Options& options, const std::string& document);

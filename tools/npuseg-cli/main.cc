@@ -36,12 +36,10 @@ int run(int argc, char** argv) {
   if (options.command == "devices") return cli::run_devices(options);
   if (options.command == "check") return cli::run_check(options);
   if (options.command == "verify") return cli::run_verify(options);
-  for (const char* later : {"doctor", "repack"}) {
-    if (options.command == later) {
-      cli::report("wrong usage: " + options.command +
-                  ": is not in this version; use segment, embed, info, devices, check or verify");
-      return cli::kUsage;
-    }
+  if (options.command == "repack") return cli::run_repack(options);
+  if (options.command == "doctor") {
+    cli::report("wrong usage: doctor: is not in this version; see npuseg-cli --help");
+    return cli::kUsage;
   }
   cli::report("wrong usage: " + options.command + ": unknown command; see npuseg-cli --help");
   return cli::kUsage;

@@ -81,11 +81,13 @@ class Parser {
       if (options_->command == "embed") {
         return in({"--text", "--pair", "--input", "--task", "--dims", "--similarity", "--npy"});
       }
+      if (options_->command == "repack") return in({"--kernels", "-o"});
       return options_->command == "segment" &&
              in({"-p", "--prompt", "--box", "--not-box", "--threshold", "--mask-threshold",
                  "--exif", "--alpha", "-o", "--overlay", "--overlay-dir", "--masks"});
     };
-    for (const char* command : {"segment", "embed", "info", "devices", "check", "verify"}) {
+    for (const char* command :
+         {"segment", "embed", "info", "devices", "check", "verify", "repack"}) {
       if (options_->command != command) continue;
       for (const std::string& name : used_) {
         if (!known(name)) return wrong(name, options_->command + " does not take it");
@@ -156,6 +158,7 @@ class Parser {
     if (name_ == "--dims") return count(&options_->dims, 1, 1u << 20);
     if (name_ == "--similarity") return flag(&options_->similarity, true);
     if (name_ == "--npy") return text(&options_->npy);
+    if (name_ == "--kernels") return text(&options_->kernels);
     return wrong("unknown option");
   }
 
@@ -259,6 +262,7 @@ const char* usage_text() {
          "       npuseg-cli [COMMON] devices [--json FILE|-]\n"
          "       npuseg-cli [COMMON] check BUNDLE [--json FILE|-]\n"
          "       npuseg-cli [COMMON] verify MODEL [--json FILE|-]\n"
+         "       npuseg-cli [COMMON] repack CHECKPOINT --kernels BUNDLE -o NEW [--json FILE|-]\n"
          "       npuseg-cli --help | --version\n";
 }
 
@@ -317,6 +321,14 @@ const char* help_text(const std::string& command) {
            "the structure of each; computes nothing. Exit status 0 only when\nall is well, else "
            "3.\n";
   }
+  if (command == "repack") {
+    return "npuseg-cli repack CHECKPOINT --kernels BUNDLE -o NEW [--json FILE|-]\n"
+           "Packs the weights of a SAM 3 checkpoint for the kernels of an existing bundle as the "
+           "bundle NEW, which\nmust not exist, then runs check on it.\n\n"
+           "  --kernels BUNDLE         whose kernels NEW is to have\n"
+           "  -o NEW                   folder to be made\n"
+           "  --json FILE|-            the report of check\n";
+  }
   return "npuseg-cli finds things in pictures with SAM 3 and embeds pictures and texts with "
          "EmbeddingGemma 2.\n\n"
          "usage: npuseg-cli [COMMON] COMMAND ...\n\n"
@@ -326,7 +338,8 @@ const char* help_text(const std::string& command) {
          "  info       what a model directory holds\n"
          "  devices    what a model can run on\n"
          "  check      an NPU bundle against the references that it carries\n"
-         "  verify     files of a model against the sums that its directory states\n\n"
+         "  verify     files of a model against the sums that its directory states\n"
+         "  repack     a checkpoint as a bundle with the kernels of another one\n\n"
          "common options:\n"
          "  --device auto|cpu|soft[:faithful]|amdxdna[:N]|xrt[:N]   where to run (auto)\n"
          "  --threads N              0 = what the process may use (0)\n"

@@ -36,7 +36,7 @@ struct Options {
   bool apply_exif = true;
   uint32_t alpha = NPUSEG_ALPHA_DROP;
   uint32_t colour = 0;
-  std::string overlay;
+  std::string overlay;  // -o: of repack the new bundle
   std::string overlay_dir;
   std::string masks_dir;
   std::string json;  // file, or "-"
@@ -49,6 +49,8 @@ struct Options {
   uint32_t dims = 0;  // 0: the model's largest
   bool similarity = false;
   std::string npy;
+
+  std::string kernels;  // the bundle whose kernels repack takes
 
   [[nodiscard]] bool json_to_stdout() const { return json == "-"; }
 };

@@ -64,6 +64,7 @@ class Targets {
   int run() {
     for (const auto& [path, what] : plan_.reads) read(path, what);
     if (!options_.positional.empty()) read_model(options_.positional[0], true);
+    if (!options_.kernels.empty()) read_model(options_.kernels, true);
     if (!options_.json.empty() && !options_.json_to_stdout()) file(options_.json, "--json");
     if (!options_.overlay.empty()) file(options_.overlay, "-o");
     if (!options_.npy.empty()) file(options_.npy, "--npy");

@@ -31,10 +31,13 @@ struct ReferenceInput {
   const float* pixels = nullptr;  // [3, S, S]
   std::span<const int64_t> ids;
   int32_t pad = 0;
+  float threshold = 0;  // of a query's score to be among those that the detection keeps
 };
 
-// Writes what the float graph makes of them, stage by stage, as the tensors ref.*.
-core::Status repack_references(core::Call& call, const Model& model, const bundle::Bundle& kernels,
-                               const ReferenceInput& input, bundle::Writer* out);
+// Writes what the float graph makes of them, stage by stage, as the tensors ref.*. Returns the
+// last: the masks of all queries.
+core::Result<Detection> repack_references(core::Call& call, const Model& model,
+                                          const bundle::Bundle& kernels,
+                                          const ReferenceInput& input, bundle::Writer* out);
 
 }  // namespace npuseg::sam3

@@ -18,6 +18,7 @@
 namespace npuseg::sam3 {
 
 using core::Matrix;
+using core::Result;
 using core::Shape;
 using core::Status;
 
@@ -54,8 +55,9 @@ Status write_detection(Packer& packer, const Detection& detection) {
 
 }  // namespace
 
-Status repack_references(core::Call& call, const Model& model, const bundle::Bundle& kernels,
-                         const ReferenceInput& input, bundle::Writer* out) {
+Result<Detection> repack_references(core::Call& call, const Model& model,
+                                    const bundle::Bundle& kernels, const ReferenceInput& input,
+                                    bundle::Writer* out) {
   const compute::Exec exec{&call, model.budget()};
   const Sam3Config& config = model.config();
   Packer packer(call, model, kernels, out);
@@ -95,13 +97,15 @@ Status repack_references(core::Call& call, const Model& model, const bundle::Bun
                           run_scoring(model, exec, decoded.hidden.view(), text.view()));
   DetectOptions options;
   options.all_masks = true;
+  options.threshold = input.threshold;
   choose_queries(decoded, options, &detection);
   NPUSEG_ASSIGN_OR_RETURN(const Matrix pixels,
                           run_pixel_decoder(model, exec, levels, memory.view(), text.view()));
   NPUSEG_ASSIGN_OR_RETURN(detection.masks, run_mask_head(model, exec, decoded.hidden.view(),
                                                          detection.masked, pixels.view()));
   NPUSEG_ASSIGN_OR_RETURN(detection.semantic, run_semantic_head(model, exec, pixels.view()));
-  return write_detection(packer, detection);
+  NPUSEG_RETURN_IF_ERROR(write_detection(packer, detection));
+  return detection;
 }
 
 }  // namespace npuseg::sam3

@@ -5,8 +5,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -39,21 +37,6 @@ constexpr double kEncoder = 0.9997;
 constexpr double kMasks = 0.9999;
 
 std::string demo() { return std::string(NPUSEG_SOURCE_DIR) + "/demo/sam3"; }
-
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-BundleFiles kernels_for_demo(const Sam3BundleOptions& options) {
-  BundleFiles files = make_sam3_bundle(options);
-  files.files["cases/a.png"] = read_all(demo() + "/samples/a.png");
-  assert_int_equal(files.replace_line("ref_image ", "ref_image cases/a.png"), 1);
-  assert_int_equal(files.replace_line("ref_prompt ", "ref_prompt purple squares"), 1);
-  return files;
-}
 
 struct Repacked {
   explicit Repacked(const BundleFiles& kernels) {
@@ -135,7 +118,7 @@ void check_stages(const Repacked& made) {
 }
 
 [[maybe_unused]] void test_device_vit(void**) {
-  const Repacked made(kernels_for_demo(demo_kernels()));
+  const Repacked made(kernels_for_demo(demo_kernels(), demo()));
   assert_int_equal(made.bundle->sam3().format, 2);
   assert_false(made.bundle->sam3().params.tracker);
   assert_true(made.bundle->sam3().params.vit_device);
@@ -149,7 +132,7 @@ void check_stages(const Repacked& made) {
 }
 
 [[maybe_unused]] void test_tokenizer_is_the_checkpoints(void**) {
-  const Repacked made(kernels_for_demo(demo_kernels()));
+  const Repacked made(kernels_for_demo(demo_kernels(), demo()));
   const auto old = must(npuseg::text::ClipTokenizer::load(demo()));
   const auto now = must(npuseg::text::ClipTokenizer::load(made.path()));
   for (const char* text :
@@ -167,7 +150,7 @@ void check_stages(const Repacked& made) {
   Sam3BundleOptions options = demo_kernels();
   options.host_vit = true;
   options.format = 1;
-  const Repacked made(kernels_for_demo(options));
+  const Repacked made(kernels_for_demo(options, demo()));
   assert_false(made.bundle->sam3().params.vit_device);
   check_stages(made);
 }
