@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/sam3/npu_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -188,18 +189,19 @@ Status NpuKernels::run(Call& call, const std::string& key, size_t variant,
 }
 
 Status NpuKernels::run_chunks(Call& call, const std::string& key, const std::string& weight,
-                              const DeviceRows& a, const DeviceRows& c, size_t chunks) {
+                              const DeviceRows& a, const DeviceRows& c, size_t used) {
   const Sam3Gemm& gemm = record(key);
   NPUSEG_ASSIGN_OR_RETURN(const auto b, weight_buffer(weight));
   const size_t a_bytes = ((gemm.m - 1) * gemm.lda + gemm.b.k) * kValue;
   const size_t c_bytes = gemm.m * gemm.b.n * kValue;
-  for (size_t i = 0; i < chunks; ++i) {
+  for (size_t i = 0; i * gemm.m < used; ++i) {
     std::unique_ptr<npu::Run>& run = runs_[{weight, i}];
     if (run == nullptr) {
       const npu::BufferRange arguments[] = {{a.buffer, i * gemm.m * gemm.lda * kValue, a_bytes},
                                             {b, 0, b->bytes()},
                                             {c.buffer, i * c_bytes, c_bytes}};
       NPUSEG_ASSIGN_OR_RETURN(run, kernels_[key]->make_run(arguments));
+      run->expect_rows(std::min<size_t>(gemm.m, used - i * gemm.m));
     }
     NPUSEG_RETURN_IF_ERROR(run->submit(call));
     NPUSEG_RETURN_IF_ERROR(run->wait(call));
@@ -210,8 +212,7 @@ Status NpuKernels::run_chunks(Call& call, const std::string& key, const std::str
 Status NpuKernels::gemm(Call& call, const std::string& key, const std::string& weight) {
   NPUSEG_ASSIGN_OR_RETURN(const DeviceRows a, input(key));
   NPUSEG_ASSIGN_OR_RETURN(const DeviceRows c, output(key));
-  // A producer's rows may be more than its consumer's runs take; all of them are run.
-  return run_chunks(call, key, weight, a, c, c.rows / record(key).m);
+  return run_chunks(call, key, weight, a, c, used_rows(bundle_->sam3(), key));
 }
 
 Result<NpuKernels::Convolution> NpuKernels::convolution(size_t side) {
@@ -225,7 +226,8 @@ Result<NpuKernels::Convolution> NpuKernels::convolution(size_t side) {
 
 Status NpuKernels::convolve(Call& call, size_t side, const std::string& weight) {
   NPUSEG_ASSIGN_OR_RETURN(const Convolution rows, convolution(side));
-  return run_chunks(call, "conv", weight, rows.a, rows.c, rows.c.rows / record("conv").m);
+  return run_chunks(call, "conv", weight, rows.a, rows.c,
+                    used_convolution_rows(bundle_->sam3(), side));
 }
 
 Result<DeviceRows> NpuKernels::attention_rows(std::string_view key, size_t index) {

@@ -46,11 +46,16 @@ class NpuKernels {
       std::shared_ptr<const bundle::Bundle> bundle, std::shared_ptr<npu::Device> device);
   // Bytes of all rows there can be.
   static size_t row_bytes(const bundle::Sam3Manifest& manifest);
+  // Rows of a GEMM's stage, or of the convolution of a map, that are read of those that whole runs
+  // compute.
+  static size_t used_rows(const bundle::Sam3Manifest& manifest, std::string_view key);
+  static size_t used_convolution_rows(const bundle::Sam3Manifest& manifest, size_t side);
 
   // A and C of a GEMM's stage, as many rows as whole runs of it take. fc2's A is fc1's C.
   core::Result<DeviceRows> input(std::string_view key);
   core::Result<DeviceRows> output(std::string_view key);
-  // output(key) = input(key) * weight, all rows. `weight`: a tensor of the bundle or a slot.
+  // output(key) = input(key) * weight, all rows that are used. `weight`: a tensor of the bundle or
+  // a slot.
   core::Status gemm(core::Call& call, const std::string& key, const std::string& weight);
   // Packed weights that are made at run time, in a buffer of that name.
   core::Status fill_slot(const std::string& name, std::span<const unsigned char> packed);
@@ -102,7 +107,7 @@ class NpuKernels {
   core::Result<DeviceRows> named_rows(const std::string& name, const Shape& shape);
   core::Result<std::shared_ptr<npu::Buffer>> weight_buffer(const std::string& name);
   core::Status run_chunks(core::Call& call, const std::string& key, const std::string& weight,
-                          const DeviceRows& a, const DeviceRows& c, size_t chunks);
+                          const DeviceRows& a, const DeviceRows& c, size_t used);
   core::Status run(core::Call& call, const std::string& key, size_t variant,
                    std::span<const npu::BufferRange> arguments);
 

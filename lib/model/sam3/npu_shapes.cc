@@ -19,15 +19,26 @@ const Sam3Gemm& gemm_of(const Sam3Manifest& manifest, std::string_view key) {
 
 // As many as whole runs take.
 size_t stage_rows(const Sam3Manifest& manifest, std::string_view key) {
-  const Sam3Params& p = manifest.params;
-  size_t rows = p.tokens();
-  if (key == "n_up") rows = 4 * p.tokens();
-  if (key == "m_head") rows = p.mask_size * p.mask_size;
   const size_t m = gemm_of(manifest, key).m;
-  return (rows + m - 1) / m * m;
+  return (NpuKernels::used_rows(manifest, key) + m - 1) / m * m;
 }
 
 }  // namespace
+
+size_t NpuKernels::used_rows(const Sam3Manifest& manifest, std::string_view key) {
+  const Sam3Params& p = manifest.params;
+  if (key == "n_up") return 4 * p.tokens();
+  if (key == "m_head") return p.mask_size * p.mask_size;
+  return p.tokens();
+}
+
+size_t NpuKernels::used_convolution_rows(const Sam3Manifest& manifest, size_t side) {
+  const Sam3Gemm& gemm = gemm_of(manifest, "conv");
+  // Rows of A overlap by two bordered pixels.
+  const size_t depth = (gemm.b.k - gemm.lda) / 2;
+  const size_t step = gemm.lda / depth;
+  return (side * (side + 2) + step - 1) / step;
+}
 
 NpuKernels::Shape NpuKernels::input_shape(const Sam3Manifest& manifest, std::string_view key) {
   Shape shape{stage_rows(manifest, key), gemm_of(manifest, key).lda};
@@ -50,10 +61,9 @@ NpuKernels::Shape NpuKernels::attention_shape(const Sam3Manifest& manifest, std:
 std::pair<NpuKernels::Shape, NpuKernels::Shape> NpuKernels::convolution_shapes(
     const Sam3Manifest& manifest, size_t side) {
   const Sam3Gemm& gemm = gemm_of(manifest, "conv");
-  // Rows of A overlap by two bordered pixels.
   const size_t depth = (gemm.b.k - gemm.lda) / 2;
   const size_t step = gemm.lda / depth;
-  const size_t rows = (side * (side + 2) + step - 1) / step;
+  const size_t rows = used_convolution_rows(manifest, side);
   const size_t whole = (rows + gemm.m - 1) / gemm.m * gemm.m;
   return {{whole * step + 2, depth}, {whole, gemm.b.n}};
 }
