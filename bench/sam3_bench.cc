@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time and FLOP/s of every SAM 3 stage, beside the GEMM peak measured in the same run.
 //
-//   sam3_bench MODEL [--reps N] [--threads N] [--tokens N] [--json]
+//   sam3_bench MODEL [--reps N] [--threads N] [--tokens N] [--faithful] [--json]
 //
+// MODEL is a checkpoint, or a bundle, which runs on the software NPU.
 // Pixels are a fixed pattern, the prompt is N token ids: speed does not depend on either. Stages
 // are the library's own functions, so skips that a result would allow (no mask decoder when nothing
 // passes the threshold) are switched off here: every stage runs in full.
@@ -13,9 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "bundle/bundle.h"
 #include "compute/elementwise.h"
 #include "compute/gemm.h"
+#include "model/sam3/npu_model.h"
 #include "model/sam3/sam3.h"
+#include "npu/soft/soft_device.h"
 #include "peak.h"
 
 namespace {
@@ -99,6 +103,7 @@ struct Args {
   int threads = 0;
   size_t tokens = 4;
   bool json = false;
+  bool faithful = false;
 };
 
 bool parse(int argc, char** argv, Args* args) {
@@ -106,6 +111,8 @@ bool parse(int argc, char** argv, Args* args) {
     const std::string word = argv[i];
     if (word == "--json") {
       args->json = true;
+    } else if (word == "--faithful") {
+      args->faithful = true;
     } else if (word == "--reps" && i + 1 < argc) {
       args->reps = std::atoi(argv[++i]);
     } else if (word == "--threads" && i + 1 < argc) {
@@ -125,14 +132,33 @@ constexpr const char* kNames[npuseg::sam3::kStageCount] = {
     "",         "load",         "preprocess",   "vit",          "neck",       "text",
     "geometry", "detr_encoder", "detr_decoder", "mask_decoder", "postprocess"};
 
+using Graph = std::shared_ptr<const npuseg::sam3::Graph>;
+
+npuseg::core::Result<Graph> load(const Args& args, Call& call) {
+  const auto budget = std::make_shared<npuseg::core::MemoryBudget>(SIZE_MAX);
+  if (!npuseg::bundle::Bundle::is_bundle(args.model)) {
+    npuseg::sam3::Model::Options options;
+    options.budget = budget;
+    NPUSEG_ASSIGN_OR_RETURN(Graph graph, npuseg::sam3::Model::load(args.model, options, call));
+    return graph;
+  }
+  using npuseg::npu::soft::Mode;
+  NPUSEG_ASSIGN_OR_RETURN(auto bundle, npuseg::bundle::Bundle::open(args.model));
+  const auto mode = args.faithful ? Mode::kFaithful : Mode::kFast;
+  npuseg::sam3::NpuModel::Options options;
+  options.budget = budget;
+  NPUSEG_ASSIGN_OR_RETURN(Graph graph,
+                          npuseg::sam3::NpuModel::load(
+                              std::make_shared<const npuseg::bundle::Bundle>(std::move(bundle)),
+                              npuseg::npu::soft::make_device({mode, budget, {}}), options));
+  return graph;
+}
+
 int run(const Args& args) {
   Call call(Call::Options{args.threads, nullptr, nullptr, 0});
   const double peak = gemm_peak(call);
-  const auto budget = std::make_shared<npuseg::core::MemoryBudget>(SIZE_MAX);
-  npuseg::sam3::Model::Options options;
-  options.budget = budget;
   const double load_begin = now_ms();
-  auto loaded = npuseg::sam3::Model::load(args.model, options, call);
+  auto loaded = load(args, call);
   if (!loaded.ok()) {
     std::fprintf(stderr, "sam3_bench: %s\n", loaded.status().message().c_str());
     return 1;
@@ -220,7 +246,8 @@ int main(int argc, char** argv) {
   Args args;
   if (!parse(argc, argv, &args)) {
     std::fprintf(stderr,
-                 "usage: sam3_bench MODEL [--reps N] [--threads N] [--tokens N] [--json]\n");
+                 "usage: sam3_bench MODEL [--reps N] [--threads N] [--tokens N] [--faithful] "
+                 "[--json]\n");
     return 1;
   }
   return run(args);
