@@ -31,6 +31,11 @@ class ClipTokenizer {
                                            std::string_view tokenizer_config_json,
                                            const std::string& where);
 
+  static core::Result<ClipTokenizer> parse_lists(std::string_view vocab_json,
+                                                 std::string_view merges_txt,
+                                                 std::string_view tokenizer_config_json,
+                                                 const std::string& where);
+
   // BOS ... EOS. Invalid UTF-8 is INVALID_ARGUMENT with its byte offset.
   [[nodiscard]] core::Result<std::vector<int64_t>> encode(std::string_view text) const;
 

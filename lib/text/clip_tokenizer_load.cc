@@ -369,6 +369,30 @@ Result<ClipTokenizer> ClipTokenizer::parse(std::string_view tokenizer_json,
   return builder.finish();
 }
 
+Result<ClipTokenizer> ClipTokenizer::parse_lists(std::string_view vocab_json,
+                                                 std::string_view merges_txt,
+                                                 std::string_view tokenizer_config_json,
+                                                 const std::string& where) {
+  ClipTokenizerBuilder builder(where);
+  NPUSEG_ASSIGN_OR_RETURN(const JsonDocument vocab, JsonDocument::parse(vocab_json, where));
+  NPUSEG_RETURN_IF_ERROR(builder.add_vocab(vocab.root()));
+  for (size_t at = 0; at < merges_txt.size();) {
+    const size_t end = std::min(merges_txt.find('\n', at), merges_txt.size());
+    std::string_view line = merges_txt.substr(at, end - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const bool heading = at == 0 && line.starts_with("#version");
+    if (!heading && !line.empty()) NPUSEG_RETURN_IF_ERROR(builder.add_merge_line(line));
+    at = end + 1;
+  }
+  if (!tokenizer_config_json.empty()) {
+    NPUSEG_ASSIGN_OR_RETURN(
+        const JsonDocument config,
+        JsonDocument::parse(tokenizer_config_json, where + " (tokenizer_config.json)"));
+    NPUSEG_RETURN_IF_ERROR(builder.read_config(config.root()));
+  }
+  return builder.finish();
+}
+
 Result<ClipTokenizer> ClipTokenizer::load(const std::string& directory) {
   const std::string path = core::join_path(directory, "tokenizer.json");
   const std::string config_path = core::join_path(directory, "tokenizer_config.json");
@@ -388,25 +412,9 @@ Result<ClipTokenizer> ClipTokenizer::load(const std::string& directory) {
                       ": has neither tokenizer.json nor vocab.json and merges.txt; "
                       "add the model's tokenizer files");
   }
-  ClipTokenizerBuilder builder(vocab_path);
-  NPUSEG_ASSIGN_OR_RETURN(const JsonDocument vocab, JsonDocument::load(vocab_path, kMaxFileBytes));
-  NPUSEG_RETURN_IF_ERROR(builder.add_vocab(vocab.root()));
+  NPUSEG_ASSIGN_OR_RETURN(const std::string vocab, core::read_file(vocab_path, kMaxFileBytes));
   NPUSEG_ASSIGN_OR_RETURN(const std::string merges, core::read_file(merges_path, kMaxFileBytes));
-  size_t at = 0;
-  while (at < merges.size()) {
-    size_t end = merges.find('\n', at);
-    if (end == std::string::npos) end = merges.size();
-    std::string_view line(merges.data() + at, end - at);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const bool heading = at == 0 && line.starts_with("#version");
-    if (!heading && !line.empty()) NPUSEG_RETURN_IF_ERROR(builder.add_merge_line(line));
-    at = end + 1;
-  }
-  if (!config.empty()) {
-    NPUSEG_ASSIGN_OR_RETURN(const JsonDocument document, JsonDocument::parse(config, config_path));
-    NPUSEG_RETURN_IF_ERROR(builder.read_config(document.root()));
-  }
-  return builder.finish();
+  return parse_lists(vocab, merges, config, vocab_path);
 }
 
 }  // namespace npuseg::text

@@ -78,6 +78,66 @@ static void test_eight_threads_at_once(void **state) {
   MUST(npuseg_release(model));
 }
 
+/* Of a bundle pictures and prompts take turns on one device; every thread has its own of both. */
+static void *ask_bundle(void *user) {
+  struct job *job = user;
+  char prompt[16];
+  SIZED(npuseg_segment_options, options);
+  snprintf(prompt, sizeof prompt, "a %c", 'a' + job->number % 4);
+  options.threads = 1;
+  options.threshold = -1.0f; /* every query */
+  options.flags = NPUSEG_SEGMENT_ALL_MASKS;
+  job->status = npuseg_segment(job->model, job->image, prompt, &options, &job->result);
+  return NULL;
+}
+
+static npuseg_image *pattern(int number) {
+  static unsigned char rgb[40 * 30 * 3];
+  size_t i;
+  for (i = 0; i < sizeof rgb; ++i) {
+    rgb[i] = (unsigned char)((uint32_t)(i + (size_t)number * 977) * 2654435761U >> 24);
+  }
+  return image_of_rgb(rgb, 40, 30);
+}
+
+static void test_eight_threads_on_a_bundle(void **state) {
+  struct job jobs[THREADS], alone;
+  npuseg_sam3 *model = NULL;
+  npuseg_image *images[2];
+  int i;
+  (void)state;
+  memset(jobs, 0, sizeof jobs);
+  MUST(npuseg_sam3_load(NPUSEG_TEST_BUNDLES "/sam3", NULL, &model));
+  for (i = 0; i < 2; ++i) images[i] = pattern(i);
+  for (i = 0; i < THREADS; ++i) {
+    jobs[i].model = model;
+    jobs[i].number = i;
+    jobs[i].image = images[i % 2];
+    assert_int_equal(pthread_create(&jobs[i].thread, NULL, ask_bundle, &jobs[i]), 0);
+  }
+  for (i = 0; i < THREADS; ++i) {
+    pthread_join(jobs[i].thread, NULL);
+    assert_int_equal(jobs[i].status, NPUSEG_OK);
+  }
+  MUST(npuseg_release(model));
+  for (i = 0; i < THREADS; ++i) {
+    model = NULL;
+    MUST(npuseg_sam3_load(NPUSEG_TEST_BUNDLES "/sam3", NULL, &model));
+    alone = jobs[i];
+    alone.model = model;
+    alone.image = pattern(i % 2);
+    alone.result = NULL;
+    ask_bundle(&alone);
+    assert_int_equal(alone.status, NPUSEG_OK);
+    assert_same_results(alone.result, jobs[i].result);
+    MUST(npuseg_release(alone.result));
+    MUST(npuseg_release(alone.image));
+    MUST(npuseg_release(jobs[i].result));
+    MUST(npuseg_release(model));
+  }
+  for (i = 0; i < 2; ++i) MUST(npuseg_release(images[i]));
+}
+
 static void *provoke(void *user) {
   struct job *job = user;
   char path[64];
@@ -178,6 +238,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_bytes_for_any_thread_count),
       cmocka_unit_test(test_eight_threads_at_once),
+      cmocka_unit_test(test_eight_threads_on_a_bundle),
       cmocka_unit_test(test_errors_belong_to_their_thread),
       cmocka_unit_test(test_references_are_atomic),
       cmocka_unit_test(test_use_after_fork),
