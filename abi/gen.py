@@ -266,6 +266,17 @@ def make_symbols(spec):
     return f"# {NOTE}\n" + "".join(f"{name} {since[name]}\n" for name in sorted_names(spec))
 
 
+def make_debian_symbols(spec):
+    """What dpkg-shlibdeps reads: which version of the package a program needs."""
+    node = "NPUSEG_" + ".".join(spec.version.split(".")[:2])
+    minor = ".".join(spec.version.split(".")[:2])
+    since = {f["name"]: f["since"] for f in spec.of["function"]}
+    lines = [f"# {NOTE}", f"libnpuseg.so.{minor} libnpuseg{minor} #MINVER#",
+             "* Build-Depends-Package: libnpuseg-dev", f" {node}@{node} {minor}.0"]
+    lines += [f" {name}@{node} {since[name]}.0" for name in sorted_names(spec)]
+    return "\n".join(lines) + "\n"
+
+
 def make_layout(spec):
     out = [f"# {NOTE}\n"]
     for s in spec.of["struct"]:
@@ -395,11 +406,13 @@ def make_all(root):
     with open(os.path.join(root, "VERSION"), encoding="utf-8") as file:
         if file.read().strip() != spec.version:
             raise SpecError("npuseg.json: version differs from the file VERSION")
+    minor = ".".join(spec.version.split(".")[:2])
     return {
         "include/npuseg.h": make_header(spec),
         "abi/npuseg.map": make_map(spec),
         "abi/symbols.txt": make_symbols(spec),
         "abi/layout-x86_64.txt": make_layout(spec),
+        f"debian/libnpuseg{minor}.symbols": make_debian_symbols(spec),
         "lib/api/first_sizes.h": make_first_sizes(spec),
         "tests/abi/layout.c": make_layout_test(spec),
         "tests/abi/link.c": make_link_test(spec),

@@ -24,6 +24,7 @@ install(FILES "${PROJECT_BINARY_DIR}/npusegConfig.cmake"
               "${PROJECT_BINARY_DIR}/npusegConfigVersion.cmake"
         DESTINATION "${package_folder}")
 install(FILES "${PROJECT_BINARY_DIR}/npuseg.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES "${PROJECT_SOURCE_DIR}/docs/npuseg.3" DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 if(TARGET npuseg-cli)
   file(RELATIVE_PATH library_from_tool "/prefix/${CMAKE_INSTALL_BINDIR}"

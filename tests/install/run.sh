@@ -70,6 +70,7 @@ if [ "$way" != add_subdirectory ]; then
     [ -e "$(dirname "$library")/$link" ] || { echo "error: no $link" >&2; exit 1; }
   done
   [ -e "$prefix/include/npuseg.h" ] && [ -e "$prefix/share/man/man1/npuseg-cli.1" ]
+  [ -e "$prefix/share/man/man3/npuseg.3" ]
   # The moved tool finds the moved library.
   "$prefix/bin/npuseg-cli" --version
 fi
