@@ -22,6 +22,11 @@ namespace {
 constexpr size_t kTile = 16;
 // Rows of a parallel step.
 constexpr size_t kBand = 64;
+// From here on a linear layer reads its weight more than once, so it is unpacked once instead. At
+// that its work arrays are larger than the weight.
+constexpr size_t kManyRows = 769;
+// Columns of B that are unpacked at a time.
+constexpr size_t kColumns = 64;
 
 compute::Activation activation_of(const Gemm& gemm) {
   switch (gemm.activation) {
@@ -51,6 +56,8 @@ class PackedWeight final : public compute::WeightReader {
     // A convolution's B is a band: a quarter of it is zeros.
     return !banded_ || !all_zero(rows, depth, out, stride);
   }
+
+  [[nodiscard]] bool banded() const { return banded_; }
 
  private:
   static constexpr size_t kPiece = 128;
@@ -126,6 +133,25 @@ Status store_pairs(const Exec& exec, const Gemm& gemm, float* sums, uint16_t* c)
       static_cast<double>(gemm.rows * gemm.n) * 2.0);
 }
 
+Status multiply(const Exec& exec, const Gemm& gemm, const PackedWeight& weight,
+                core::ConstMatrixView x, MatrixView sums, const compute::Epilogue& epilogue,
+                Scratch* scratch) {
+  if (weight.banded() || gemm.rows < kManyRows) {
+    return compute::linear(exec, x, weight, gemm.n, sums, epilogue);
+  }
+  NPUSEG_ASSIGN_OR_RETURN(float* rows, scratch->get(exec.budget, 2, gemm.n * gemm.k));
+  NPUSEG_RETURN_IF_ERROR(core::parallel_for(
+      *exec.call, (gemm.n + kColumns - 1) / kColumns,
+      [&](size_t index, int) {
+        const size_t first = index * kColumns;
+        weight.read(first, std::min(kColumns, gemm.n - first), 0, gemm.k, rows + first * gemm.k,
+                    gemm.k);
+      },
+      static_cast<double>(gemm.n * gemm.k)));
+  return compute::linear(exec, x, core::ConstMatrixView{rows, gemm.n, gemm.k, gemm.k}, sums,
+                         epilogue);
+}
+
 Status run_fast(const Exec& exec, const Gemm& gemm, const GemmOperands& operands,
                 Scratch* scratch) {
   // Overlapping rows are widened once, as one long row.
@@ -149,8 +175,8 @@ Status run_fast(const Exec& exec, const Gemm& gemm, const GemmOperands& operands
   }
   epilogue.activation = activation_of(gemm);
   const core::ConstMatrixView x{a, gemm.rows, gemm.k, overlapping ? gemm.lda : gemm.k};
-  NPUSEG_RETURN_IF_ERROR(compute::linear(exec, x, PackedWeight(gemm, operands), gemm.n,
-                                         MatrixView{sums, gemm.rows, gemm.n, gemm.n}, epilogue));
+  NPUSEG_RETURN_IF_ERROR(multiply(exec, gemm, PackedWeight(gemm, operands), x,
+                                  MatrixView{sums, gemm.rows, gemm.n, gemm.n}, epilogue, scratch));
   if (gemm.pair) return store_pairs(exec, gemm, sums, operands.c);
   return narrow_rows(exec, sums, gemm.rows, gemm.n, operands.c, gemm.c_stride);
 }

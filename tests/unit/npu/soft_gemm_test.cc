@@ -137,6 +137,30 @@ void test_rows_are_independent(void**) {
   for (size_t i = 0; i < size_t{20} * 48; ++i) assert_int_equal(before.c[i], behind.c[i]);
 }
 
+// So many rows that the weight is unpacked beforehand give the bytes that few of them give.
+void test_many_rows(void**) {
+  Random random(5);
+  Case plain{"many rows", gemm(900, 96, 80, 16, 16)};
+  const Gemm& g = plain.gemm;
+  const Halves a = random.halves(g.a_elements());
+  for (const bool two_planes : {false, true}) {
+    plain.gemm.bias = !two_planes;
+    const Weight weight(g, two_planes ? 2 : 1, random);
+    const Output whole = compute(plain, Mode::kFast, 2, a, weight);
+    assert_true(whole.ok);
+    Case few = plain;
+    few.gemm.rows = 100;
+    for (size_t first = 0; first < g.rows; first += 100) {
+      const auto begin = a.begin() + static_cast<std::ptrdiff_t>(first * g.lda);
+      const Halves part(begin, begin + static_cast<std::ptrdiff_t>(few.gemm.a_elements()));
+      const Output some = compute(few, Mode::kFast, 1, part, weight);
+      assert_true(some.ok);
+      assert_memory_equal(some.c.data(), whole.c.data() + first * g.c_stride,
+                          some.c.size() * sizeof(uint16_t));
+    }
+  }
+}
+
 // Rows that count have the same bytes however few they are; what lies behind them stays, and all
 // rows count again when that is said. A pair and columns of a slice as well.
 void test_expected_rows(void**) {
@@ -216,9 +240,8 @@ void test_banded_weight(void**) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_rows_are_independent),
-      cmocka_unit_test(test_expected_rows),
+      cmocka_unit_test(test_products),      cmocka_unit_test(test_rows_are_independent),
+      cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_expected_rows),
       cmocka_unit_test(test_banded_weight),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
