@@ -10,6 +10,9 @@ set -euo pipefail
 here="$(cd "$(dirname "$0")/../.." && pwd)"
 chroots="${NPUSEG_CHROOTS:-$here/build/chroots}"
 out="${NPUSEG_PACKAGES_OUT:-$here/build/packages}"
+# The first changelog entry of an upload to Debian names the bug that asked for the package;
+# there is none yet.
+not_yet=initial-upload-closes-no-bugs
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
 skip() {
@@ -54,7 +57,8 @@ reproducible() {
   done
   [ "$count" -ge 6 ] || { echo "error: only $count packages" >&2; exit 1; }
   echo "$count packages, the same bytes twice"
-  lintian --fail-on error,warning --tag-display-limit 0 "$scratch"/one/*.changes
+  lintian --fail-on error,warning --suppress-tags $not_yet --tag-display-limit 0 \
+    "$scratch"/one/*.changes
   rm -rf "$out/here" && mkdir -p "$out/here" && cp "$scratch"/one/*.deb "$out/here"
 }
 
@@ -136,8 +140,8 @@ build_in() {
     sh -c 'cd /build/npuseg && dpkg-buildpackage -us -uc -b'
   grep -E 'tests passed' "$root.step.log"
   echo "lintian of $suite:"
-  inside "$root" sh -c 'lintian --allow-root --fail-on error --tag-display-limit 0 \
-    /build/*.changes && echo "  no error"'
+  inside "$root" sh -c "lintian --allow-root --fail-on error --suppress-tags $not_yet \
+    --tag-display-limit 0 /build/*.changes" && echo "  no error"
   rm -rf "${out:?}/$suite" && mkdir -p "$out/$suite" && cp "$root"/build/*.deb "$out/$suite"
 }
 
