@@ -151,8 +151,9 @@ static void test_refusals(void **state) {
   REFUSED(npuseg_repack(NPUSEG_DEMO_DIR, NPUSEG_DEMO_DIR, target, NULL), NPUSEG_INVALID_ARGUMENT);
   REFUSED(npuseg_repack(NPUSEG_DEMO_DIR, BUNDLE("sam3_cut"), target, NULL), NPUSEG_CORRUPT_DATA);
   options.memory_limit = 1000;
+  /* What runs the model on the reference picture is counted, where that can be read. */
   REFUSED(npuseg_repack(NPUSEG_DEMO_DIR, BUNDLE("sam3_kernels"), target, &options),
-          NPUSEG_LIMIT_EXCEEDED);
+          NPUSEG_TEST_PNG ? NPUSEG_LIMIT_EXCEEDED : NPUSEG_UNSUPPORTED);
   assert_true(is_empty());
 }
 
